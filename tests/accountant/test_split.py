@@ -196,14 +196,17 @@ def test_skipped_grid_points_stay_above_the_curve() -> None:
 
 
 def test_the_largest_delta_of_crowds_is_that_of_all() -> None:
+    """Many ε in one call, from 0 to beyond the pure one, give what each of them gives alone."""
     rng = np.random.default_rng(5)
     for _ in range(60):
         n, q, k = int(10 ** rng.uniform(1, 5)), float(10 ** rng.uniform(-4, -0.4)), int(rng.integers(1, 4))
         ones = np.unique(np.floor((n - 1) * np.linspace(0, 1, 20)))
-        epsilon = float(bit.pure_epsilon(q, k) * rng.uniform() ** 3)
-        every = float(bit.log_delta(ones, n - 1 - ones, q, epsilon, k).max())
-        if every > -600.0:
-            assert bit.largest_log_delta(ones, n - 1 - ones, q, epsilon, k) == pytest.approx(every, abs=1e-4)
+        epsilons = bit.pure_epsilon(q, k) * np.concatenate([[0.0, 1.0, 1.5], rng.uniform(size=12) ** 3])
+        found = bit.largest_log_delta(ones, n - 1 - ones, q, epsilons, k)
+        every = np.array([bit.log_delta(ones, n - 1 - ones, q, float(x), k).max() for x in epsilons])
+        assert (found[[1, 2]] == -np.inf).all()
+        seen = every > -600.0
+        assert found[seen] == pytest.approx(every[seen], abs=1e-4)
 
 
 @pytest.mark.parametrize(

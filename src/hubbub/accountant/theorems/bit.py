@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hubbub.accountant.theorems.pair import ENUMERATED, ULPS, Tilt, Window, enumerated, log_exponent, tilted
+from hubbub.accountant.theorems.pair import ENUMERATED, ULPS, Tilt, Whole, Window, enumerated, log_exponent, tilted
 from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
@@ -76,26 +76,32 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     return _log_delta(one, zero, q, epsilon, k, check_whole("fair", fair))
 
 
-def largest_log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int = 1, *, fair: int = 0) -> float:
-    """Return an upper bound on the largest ln δ(ε) of several crowds: the maximum of :func:`log_delta`.
+def largest_log_delta(ones: Floats, zeros: Floats, q: float, epsilons: Floats, k: int = 1, *, fair: int = 0) -> Floats:
+    """Return upper bounds on the largest ln δ of several crowds at each ε: the maximum of :func:`log_delta`.
 
     The exponent alone bounds δ at a fraction of the cost, so only the crowds that it leaves open are evaluated.
 
     >>> ones = np.arange(100.0)
-    >>> bool(abs(largest_log_delta(ones, 99 - ones, 0.1, 1.0) - log_delta(ones, 99 - ones, 0.1, 1.0).max()) < 1e-9)
+    >>> found = largest_log_delta(ones, 99 - ones, 0.1, np.array([0.5, 1.0]))
+    >>> bool(abs(found[1] - log_delta(ones, 99 - ones, 0.1, 1.0).max()) < 1e-9)
     True
     """
-    tilt = tilted(q, k, epsilon, 1) if epsilon < pure_epsilon(q, k) else None
-    if tilt is None:
-        return -math.inf
-    bounds = _exponent_bound(tilt, ones, zeros, fair)
-    first = int(bounds.argmax())
-    best = float(log_delta(ones[first : first + 1], zeros[first : first + 1], q, epsilon, k, fair=fair)[0])
+    result = np.full(len(epsilons), -math.inf)
+    below = np.flatnonzero(epsilons < pure_epsilon(q, k))
+    tilt, known = tilted(q, k, epsilons[below], 1)
+    places = below[known]
+    if not len(places):
+        return result
+    bounds = _exponent_bound(tilt, ones[:, None], zeros[:, None], fair)  # a column for each ε
+    first = bounds.argmax(axis=0)
+    best = _tilted_log_delta(tilt, np.arange(len(first)), ones[first], zeros[first], fair, 1)
     is_open = bounds > best
-    is_open[first] = False
-    if not is_open.any():
-        return best
-    return max(best, float(log_delta(ones[is_open], zeros[is_open], q, epsilon, k, fair=fair).max()))
+    is_open[first, np.arange(len(first))] = False
+    crowds, which = np.nonzero(is_open)
+    if len(crowds):
+        np.maximum.at(best, which, _tilted_log_delta(tilt, which, ones[crowds], zeros[crowds], fair, 1))
+    result[places] = best
+    return result
 
 
 def _exponent_bound(tilt: Tilt, ones: Floats, zeros: Floats, fair: int) -> Floats:
@@ -116,18 +122,24 @@ def attained_log_delta(ones: int, zeros: int, q: float, epsilon: float, k: int =
 
 
 def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, fair: int = 0, side: int = 1) -> Floats:
-    tilt = tilted(q, k, epsilon, side) if epsilon < pure_epsilon(q, k) else None
-    if tilt is None:
+    tilt, known = tilted(q, k, np.array([epsilon]), side)
+    if epsilon >= pure_epsilon(q, k) or not known.all():
         return np.full(ones.shape, -np.inf)
+    return _tilted_log_delta(tilt, np.zeros(ones.shape, np.intp), ones, zeros, fair, side)
+
+
+def _tilted_log_delta(tilts: Tilt, which: Whole, ones: Floats, zeros: Floats, fair: int, side: int) -> Floats:
+    """Return bounds on ln δ of crowds, each with one of several tilts."""
+    tilt = tilts.of(which)
     result = _exponent_bound(tilt, ones, zeros, fair)
-    variance = ones * tilt.var_one + zeros * tilt.var_zero + fair * tilt.var_even / k
+    variance = ones * tilt.var_one + zeros * tilt.var_zero + fair * tilt.var_even / tilt.k
     scale = np.floor(np.log2(np.maximum(variance, 1e-3)))
     seen = result > -NOTHING
     if side < 0:
         result[~seen] = -np.inf
     for size in np.unique(scale[seen]):  # pairs of similar width share one set of nodes
         group = seen & (scale == size)
-        result[group] = Window(tilt, ones[group], zeros[group], fair).bound(side)
+        result[group] = Window(tilts, which[group], ones[group], zeros[group], fair).bound(side)
     return np.maximum(result, -NOTHING) if side > 0 else result
 
 
@@ -251,16 +263,23 @@ def partition(
     q, k = check_flip(q), check_whole("k", k, 1)
     others, each = _others(n, k, singles, fair)
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
-    for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)):
+    for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)).tolist():
+
+        def exact(ones: NDArray[np.int64], zeros: NDArray[np.int64], epsilon: float = epsilon) -> Floats:
+            return _log_delta(_users(ones, each, k), _users(zeros, each, k), q, epsilon, k, fair)
+
+        bound = exact(low, others - high)
+        ends = np.unique(np.concatenate([low, high]))
+        worst = float(exact(ends, others - ends).max())
         while len(low) < most:
-            bound = _log_delta(_users(low, each, k), _users(others - high, each, k), q, float(epsilon), k, fair)
-            ends = np.unique(np.concatenate([low, high]))
-            values = _log_delta(_users(ends, each, k), _users(others - ends, each, k), q, float(epsilon), k, fair)
-            coarse = (bound > values.max() + math.log1p(tolerance)) & (low < high)
+            coarse = (bound > worst + math.log1p(tolerance)) & (low < high)
             if not coarse.any():
                 break
             start, end = cut_blocks(low[coarse], high[coarse], 2)
+            ends = np.unique(np.concatenate([start, end]))
+            worst = max(worst, float(exact(ends, others - ends).max()))
             low, high = np.concatenate([low[~coarse], start]), np.concatenate([high[~coarse], end])
+            bound = np.concatenate([bound[~coarse], exact(start, others - end)])
     return _users(low, each, k), _users(others - high, each, k)
 
 

@@ -9,7 +9,7 @@ every exponent and of every term that cancels, are added to the upper and subtra
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from hubbub.numeric.binomial import binomial_pmf
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Flags = NDArray[np.bool_]
+Whole = NDArray[np.intp]
 
 UNIT = 2.0**-53
 ULPS = 32 * UNIT  # relative error allowed for in every exponent: 32 half-units in the last place
@@ -32,59 +33,67 @@ STEEPEST = 600.0  # ε/k is lowered to this, so that likelihood ratios stay fini
 
 @dataclass(frozen=True, slots=True)
 class Tilt:
-    """The tilted distributions of one (q, k, ε), and the logarithms of their masses."""
+    """The tilted distributions for (q, k) and every ε of a list, and the logarithms of their masses."""
 
     q: float
     k: int
-    epsilon: float
-    theta: float
-    high: float  # P(bit = 1) of a one, tilted
-    low: float  # P(bit = 1) of a zero, tilted
-    gap: float  # high − low, without cancellation
-    mass_one: float  # log E e^{θ·bit} of a one
-    mass_zero: float
-    var_one: float
-    var_zero: float
-    even: float  # P(bit = 1) of a uniform bit, tilted
-    mass_even: float
-    var_even: float
+    epsilon: Floats
+    theta: Floats
+    high: Floats  # P(bit = 1) of a one, tilted
+    low: Floats  # P(bit = 1) of a zero, tilted
+    gap: Floats  # high − low, without cancellation
+    mass_one: Floats  # log E e^{θ·bit} of a one
+    mass_zero: Floats
+    var_one: Floats
+    var_zero: Floats
+    even: Floats  # P(bit = 1) of a uniform bit, tilted
+    mass_even: Floats
+    var_even: Floats
+
+    def of(self, pairs: Whole) -> "Tilt":
+        """Return the tilts with these numbers, one for each pair; a single one is that of all pairs."""
+        if len(self.epsilon) == 1:
+            return self
+        return Tilt(self.q, self.k, *(getattr(self, one.name)[pairs] for one in fields(self)[2:]))
 
 
-def tilted(q: float, k: int, epsilon: float, side: int) -> Tilt | None:
-    """Return the tilt for (q, k, ε), or None where δ = 0, or where nothing positive is known for ``side`` = −1.
+def tilted(q: float, k: int, epsilon: Floats, side: int) -> tuple[Tilt, Flags]:
+    """Return the tilts for (q, k, ε), and for which ε there is one.
+
+    There is none where δ = 0, or where nothing positive is known for ``side`` = −1.
 
     p − e^{ε/k} q = (1 − 2q) − q·(e^{ε/k} − 1) cancels next to the pure ε, where δ is proportional to it. Therefore ε is
     first lowered by more than the rounding errors of that difference, or raised for ``side`` = −1: δ falls with ε, and
     the result errs upwards or downwards. Elsewhere the difference is as precise as its terms.
     """
     exponent = epsilon / k * (1.0 - side * 2 * ULPS)
-    if exponent > STEEPEST and side < 0:
-        return None
-    exponent = min(exponent, STEEPEST)
-    p, change = 1.0 - q, math.expm1(exponent)
+    known = np.full(exponent.shape, True) if side > 0 else exponent <= STEEPEST
+    exponent = np.minimum(exponent, STEEPEST)
+    p, change = 1.0 - q, np.expm1(exponent)
     left = (1.0 - 2 * q) - q * change
-    if left <= 0.0:
-        return None
+    known &= left > 0.0
+    exponent, change, left = exponent[known], change[known], left[known]
     grow = change / left  # λ − 1, without cancellation
     lam = 1.0 + grow
     one, zero = q + p * lam, p + q * lam
     high, low = p * lam / one, q * lam / zero
-    return Tilt(
+    tilt = Tilt(
         q=q,
         k=k,
         epsilon=k * exponent,
-        theta=math.log1p(grow),
+        theta=np.log1p(grow),
         high=high,
         low=low,
         gap=lam / one * ((1.0 - 2 * q) / zero),
-        mass_one=math.log1p(p * grow),
-        mass_zero=math.log1p(q * grow),
+        mass_one=np.log1p(p * grow),
+        mass_zero=np.log1p(q * grow),
         var_one=high * (q / one),
         var_zero=low * (p / zero),
         even=lam / (1.0 + lam),
-        mass_even=math.log1p(grow / 2),
+        mass_even=np.log1p(grow / 2),
         var_even=lam / (1.0 + lam) / (1.0 + lam),
     )
+    return tilt, known
 
 
 def log_exponent(tilt: Tilt, ones: Floats, zeros: Floats, fair: int = 0) -> Floats:
@@ -118,11 +127,13 @@ def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int, fair: in
 class Window:
     """The nodes w = 2πj/M of the trapezoid rule for pairs whose tilted variances are of similar size.
 
-    Every crowd has ``fair`` uniform bits besides those of ``ones`` and ``zeros``, which are multiples of 1/k.
+    Every crowd has ``fair`` uniform bits besides those of ``ones`` and ``zeros``, which are multiples of 1/k. Pair i
+    has the tilt number ``which[i]``.
     """
 
-    def __init__(self, tilt: Tilt, ones: Floats, zeros: Floats, fair: int = 0) -> None:
-        self.tilt, self.ones, self.zeros, self.fair = tilt, ones, zeros, fair
+    def __init__(self, tilts: Tilt, which: Whole, ones: Floats, zeros: Floats, fair: int = 0) -> None:
+        self.tilts, self.which, self.ones, self.zeros, self.fair = tilts, which, ones, zeros, fair
+        tilt = self.tilt = tilts.of(which)
         k = tilt.k
         self.mean = k * (ones * tilt.high + zeros * tilt.low) + fair * tilt.even
         self.variance = k * (ones * tilt.var_one + zeros * tilt.var_zero) + fair * tilt.var_even
@@ -130,8 +141,10 @@ class Window:
         narrow, wide = float(self.variance.min()), float(self.variance.max())
         size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
         # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
-        if tilt.theta**2 * wide > 4.0:
-            size = max(size, math.ceil((DECAY - float(self.base.min())) / tilt.theta))
+        deep = tilt.theta**2 * wide > 4.0
+        if deep.any():
+            needed = (DECAY - self.base) / np.where(deep, tilt.theta, math.inf)
+            size = max(size, math.ceil(float(needed.max())))
         support = round(k * float((ones + zeros).max())) + fair + k + 2
         self.whole = size >= support  # then all images lie outside of the support
         self.size = min(support, size)
@@ -153,71 +166,87 @@ class Window:
             self.error += np.exp(-self.variance * fall[-1])
 
     def _factors(self) -> Complexes:
-        """Return ln E e^{iw(bit − chance)} of a one, a zero and a uniform bit, each times its number of copies.
+        """Return ln E e^{iw(bit − chance)} of a one, a zero and a uniform bit, each times its copies, for every tilt.
 
         The relative errors are small also for small w.
         """
-        tilt = self.tilt
-        chance = np.array([[tilt.high], [tilt.low], [tilt.even]])
-        times = np.array([[float(tilt.k)], [float(tilt.k)], [float(self.fair)]])
+        tilt = self.tilts
+        chance = np.array([tilt.high, tilt.low, tilt.even])[:, :, None]
+        times = np.array([[[float(tilt.k)]], [[float(tilt.k)]], [[float(self.fair)]]])
         square, sine = self.half**2, chance * np.sin(self.w)
         real = 1.0 - 2 * chance * square
-        fall = np.array([[tilt.var_one], [tilt.var_zero], [tilt.var_even]]) * (4.0 * square)
+        fall = np.array([tilt.var_one, tilt.var_zero, tilt.var_even])[:, :, None] * (4.0 * square)
         size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
-        if fall[:, -1].max() >= 0.5:
+        if fall[..., -1].max() >= 0.5:
             size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
         return np.asarray(times * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
 
-    def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
-        """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
-        tilt, turn = self.tilt, np.expm1(1j * self.w)
-        one, zero, even = self._factors()
-        own = turn * (self.weight * tilt.gap)
+    def _own(self) -> Complexes:
+        """Return the weighted difference of the user's two distributions at the nodes, by tilt."""
+        tilt, turn = self.tilts, np.expm1(1j * self.w)
+        own = turn * (self.weight * tilt.gap[:, None])
         if tilt.k > 1:  # a^k − b^k = (a − b)·Σ a^i b^(k−1−i)
-            a, b = 1.0 + tilt.high * turn, 1.0 + tilt.low * turn
-            total, power = np.ones_like(turn), np.ones_like(turn)
+            a, b = 1.0 + tilt.high[:, None] * turn, 1.0 + tilt.low[:, None] * turn
+            total, power = np.ones_like(a), np.ones_like(a)
             for _ in range(tilt.k - 1):
                 power = power * b
                 total = total * a + power
             own = own * total
-        shift = start - self.mean
-        counts = np.array([self.ones, self.zeros, np.ones_like(shift), shift]).T
-        crowd = np.exp(counts @ np.array([one, zero, even, -1j * self.w]))
+        return np.asarray(own)
+
+    def _each(self, values: Complexes) -> Complexes:
+        """Return the rows of every pair, given those of every tilt."""
+        return values if len(values) == 1 else values[self.which]
+
+    def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
+        """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
+        one, zero, even = map(self._each, self._factors())
+        own = self._own()
+        kernel = own / -np.expm1(-self.tilts.theta[:, None] - 1j * self.w)
+        turned = even - 1j * np.outer(start - self.mean, self.w)
+        crowd = np.exp(self.ones[:, None] * one + self.zeros[:, None] * zero + turned)
         steps = np.exp(-1j * np.outer(self.w, np.arange(count)))
-        kernel = own / -np.expm1(-tilt.theta - 1j * self.w)
-        h = (crowd @ (kernel[:, None] * steps)).real
-        return h, (crowd @ (own[:, None] * steps)).real if tilt.k > 1 else h
+        h = ((crowd * self._each(kernel)) @ steps).real
+        return h, ((crowd * self._each(own)) @ steps).real if self.tilts.k > 1 else h
 
     def bound(self, side: int) -> Floats:
         """Return upper bounds on ln δ of every pair, or lower bounds for ``side`` = −1."""
-        tilt, k, theta, epsilon = self.tilt, self.tilt.k, self.tilt.theta, self.tilt.epsilon
+        tilt, k, theta = self.tilt, self.tilt.k, self.tilt.theta
         # The mode of the tilted crowd is ⌊mean⌋ or ⌈mean⌉ (Darroch). P − Q is negative up to the mode, because the
         # crowd's distribution rises there, and positive from mode + k on: the best threshold lies in between.
         doubt = ULPS * self.mean
         start = np.floor(self.mean - doubt) + 1.0
         count = k + 1 + int((np.floor(self.mean + doubt) + 1.0 - start).max())
         h, difference = self.sums(start, count)
-        h += (side * k * tilt.gap * math.exp(theta / 2)) * self.error[:, None]
+        h += (side * k * tilt.gap * np.exp(theta / 2) * self.error)[:, None]
         if k > 1 and side > 0:
             h[self._excluded(start, difference)] = -math.inf
-        steps = np.arange(count)
+        fall = theta[:, None] * np.arange(count)
         scale = self.base - theta * (start - self.mean)
-        period = theta * self.size
-        # ln of the images below that are added back, or of the node at w = 0 for θ = 0
-        flat = math.log(k * tilt.gap / self.size)
-        below = epsilon + math.log(math.expm1(-epsilon) / math.expm1(-period)) - period if period > 0.0 else flat
-        slack = ULPS * (64.0 + period + epsilon + np.abs(scale))
-        images = below + side * slack - (scale if period > 0.0 else 0.0)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if theta * count < STEEPEST:
-                gain = (h * np.exp(-theta * steps)).max(axis=1) + np.exp(images)
-                log_gain = np.log(np.maximum(gain - (0.0 if side > 0 else self._images(start, scale)), 0.0))
-            else:  # the thresholds are too far apart for one scale
-                log_gain = np.log(np.maximum(h, 0.0)) - theta * steps
-                log_gain = np.logaddexp(log_gain.max(axis=1), images) if side > 0 else np.full(len(h), -np.inf)
+        images = self._added(scale, side)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            gain = (h * np.exp(-fall)).max(axis=1) + np.exp(images)
+            log_gain = np.log(np.maximum(gain - (0.0 if side > 0 else self._images(start, scale)), 0.0))
+            apart = theta * count >= STEEPEST  # the thresholds are too far apart for one scale
+            if apart.any():
+                each = np.log(np.maximum(h, 0.0)) - fall
+                sums = np.logaddexp(each.max(axis=1), images) if side > 0 else np.full(len(h), -math.inf)
+                log_gain = np.where(apart, sums, log_gain)
         rounding = ULPS * (2 * theta * (self.mean + 4.0 * k) + 64.0)
         value = scale + side * rounding + np.maximum(log_gain, math.log(5e-324) if side > 0 else -math.inf)
         return np.minimum(np.where(np.isnan(value), 0.0 if side > 0 else -math.inf, value), 0.0)
+
+    def _added(self, scale: Floats, side: int) -> Floats:
+        """Return ln of the images below that are added back, or of the node at w = 0 for θ = 0, by M·e^{−θt}."""
+        tilt, epsilon = self.tilt, self.tilt.epsilon
+        period = tilt.theta * self.size
+        tilts = period > 0.0
+        some = np.where(tilts, period, 1.0)
+        with np.errstate(divide="ignore"):
+            below = epsilon + np.log(np.expm1(-epsilon) / np.expm1(-some)) - period
+        below = np.where(tilts, below, np.log(tilt.k * tilt.gap / self.size))
+        slack = ULPS * (64.0 + period + epsilon + np.abs(scale))
+        return np.asarray(below + side * slack - np.where(tilts, scale, 0.0))
 
     def _excluded(self, start: Floats, difference: Floats) -> Flags:
         """Return which thresholds cannot be the best: up to one with P < Q, or above one with P > Q."""
@@ -240,6 +269,6 @@ class Window:
         spread = k * (self.ones + self.zeros + 1.0) * q + self.fair / 4
         below = 2 * _tail(spread, mean - start - 2.0 * k + size)
         period = tilt.theta * size
-        if period > 0.0:
-            below = np.minimum(below, 1.0 / -math.expm1(-period))
+        repeated = np.where(period > 0.0, -np.expm1(-period), 1.0)
+        below = np.minimum(below, np.where(period > 0.0, 1.0 / repeated, math.inf))
         return np.asarray(2 * above + below * np.exp(tilt.epsilon - period - scale))

@@ -27,6 +27,7 @@ GRAIN = 16  # grid points per standard deviation of one position's loss
 TOLERANCE = 0.005  # relative excess in δ of a block of crowds, at this grain or a finer one
 POINTS = 7.5  # grid points of one position's loss at least, times the grain
 BEND = 3e-4  # relative height of a chord above the curve up to which grid points are skipped
+TOGETHER = 24  # grid points that are evaluated together
 LONGEST = 300.0  # difference in ε that a chord spans at most
 
 
@@ -121,7 +122,14 @@ def cover(
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
     tolerance = TOLERANCE * max(1.0, GRAIN / grain)
     ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=tolerance)
-    curve = sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step, faint=faint)
+
+    @cache
+    def together(first: int) -> list[float]:
+        """Return ln δ at the nodes from ``first`` on: many of them cost little more than one."""
+        epsilons = step * np.arange(first, min(first + TOGETHER, size + 1), dtype=np.float64)
+        return [float(value) for value in bit.largest_log_delta(ones, zeros, q, epsilons, k, fair=fair)]
+
+    curve = sampled(lambda i: together(i - i % TOGETHER)[i % TOGETHER], size, step, faint=faint)
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
     return Loss.from_envelope(curve, step)
