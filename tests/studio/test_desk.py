@@ -17,14 +17,16 @@ from hubbub.studio.desk import Desk, Forgotten, Recent
 FAST = ["clear-shuffler-fakes", "split", "local-flip"]
 
 
-def certified(desk: Desk, inquiry: dict[str, Json], families: list[str], tab: str = "a") -> list[dict[str, Any]]:
+def certified(
+    desk: Desk, inquiry: dict[str, Json], families: list[str], tab: str = "a", *, preliminary: bool = False
+) -> list[dict[str, Any]]:
     listed: list[Json] = list(families)
 
     async def lines() -> list[dict[str, Any]]:
         body: Json = {"tab": tab, "generation": 7, "inquiry": inquiry, "families": listed, "patient": False}
         return [json.loads(line) async for line in await desk.certify(body)]
 
-    return asyncio.run(lines())
+    return [one for one in asyncio.run(lines()) if preliminary or not one.get("preliminary")]
 
 
 def test_outlines(desk: Desk) -> None:
@@ -53,6 +55,27 @@ def test_certificates_are_those_of_the_planner(desk: Desk, workers: Inline) -> N
     before = len(workers.jobs)
     assert len(certified(desk, INQUIRY, FAST, tab="b")) == 3
     assert len(workers.jobs) == before, "a second tab uses the certificates of the first"
+
+
+@pytest.mark.parametrize("kind", ["one", "any", "survey"])
+def test_a_preliminary_plan_is_certified_and_close_to_the_last_one(desk: Desk, kind: str) -> None:
+    asked: dict[str, Json] = {**INQUIRY, "kind": kind, "questions": QUESTIONS, "trust": "shuffling"}
+    first, *others = certified(desk, asked, ["split", "local-response"], preliminary=True)
+    assert (first["family"], first["state"], first["preliminary"]) == ("split", "certified", True)
+    (last,) = (one for one in others if one["family"] == "split")
+    assert 1 < first["curve"] / last["curve"] < 1.03
+    plan = hb.load_plan(first["plan"])
+    assert plan.id == first["id"] != last["id"]
+    assert plan.guarantee.meets(hb.Budget(1.0, 1e-6))
+    assert not any(one.get("preliminary") for one in others), "only what the page shows first"
+    again = certified(desk, asked, ["split"], tab="b", preliminary=True)
+    assert [one.get("preliminary") for one in again] == [None], "the last one is known"
+
+
+def test_nothing_is_preliminary_where_the_search_is_quick_or_takes_rounds(desk: Desk) -> None:
+    for family, rounds in (("clear-shuffler-fakes", 1), ("split", 3)):
+        asked: dict[str, Json] = {**INQUIRY, "rounds": rounds}
+        assert [one.get("preliminary") for one in certified(desk, asked, [family], preliminary=True)] == [None]
 
 
 def test_a_certificate_that_is_known_keeps_its_plan(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

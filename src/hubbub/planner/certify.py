@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hubbub.accountant import Calibrated, Ledger, curve
 from hubbub.accountant.accounting import prove, with_attack
 from hubbub.accountant.analysis import MARGIN
-from hubbub.accountant.calibration import draft
+from hubbub.accountant.calibration import CLOSE, draft
 from hubbub.accountant.gaussian_limit import likely_loss
 from hubbub.accountant.repeated import round_curve
 from hubbub.charges import Charge
@@ -39,6 +39,7 @@ LIKELY_AIM, LIKELY_USE = 0.999, (0.9975, 0.9997)  # the same by estimates, and t
 FIRST_AIM = 0.9993  # the same of the first trial, whose estimate is usually confirmed
 ESTIMATES = 6  # estimates that may correct the ε of one round before the first ledger
 USUAL = (0.9, 1.1)  # estimates of the first trial by which attempts are compared
+ROUGH = 0.02  # relative excess of the noise of preliminary plans
 RIVAL = 1.01  # parameters whose first trial has at most this multiple of the smallest error are searched
 
 Attempt = Callable[[Budget], Calibrated]
@@ -58,6 +59,16 @@ class Candidate:
     trust: TrustModel = "shuffler-noise"
     schema: Schema | None = None
     """The survey as the family lays it out, if it is one."""
+    preliminary: Attempt | None = None
+    """Finds parameters with up to :data:`ROUGH` more noise than needed, usually by one certificate; None if the first
+    attempt takes no longer."""
+
+    def early(self, request: Request) -> Plan | None:
+        """Return a plan of one round that meets the request, close to the best one; None if that is not quicker."""
+        if self.preliminary is None or request.rounds > 1:
+            return None
+        request = replace(request, schema=self.schema or request.schema)
+        return constrained(request, self._shuffled(self.preliminary(first_budget(request))))
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
@@ -130,12 +141,18 @@ class Candidate:
 
 
 def flipped(
-    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: TrustModel = "shuffler-noise"
+    request: Request,
+    budget: Budget,
+    k: int = 1,
+    release: Release = "records",
+    *,
+    trust: TrustModel = "shuffler-noise",
+    close: float = CLOSE,
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the larger q that a policy requires."""
     check_time()
-    schema, n = request.schema, request.n
-    calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust)
+    schema, n, share = request.schema, request.n, request.honest_fraction
+    calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=share, trust=trust, close=close)
     category = calibrated.protocol.sends_category
     least = request.required_flip(k, release)
     if category and max(calibrated.protocol.q, least) * schema.width >= 1:

@@ -150,6 +150,17 @@ def certified(request: Request, family: Family, candidate: Candidate, stop: Stop
     return FamilyPlan(key=family.key, plan=plan)
 
 
+def preliminary(request: Request, family: Family, candidate: Candidate, stop: Stop | None = None) -> FamilyPlan | None:
+    """Return a certified plan close to the best one of a family, and sooner; None if the search itself is as quick."""
+    try:
+        with until(stop):
+            check_time()
+            plan = candidate.early(request)
+    except (Late, Infeasible, TooLarge):
+        return None
+    return FamilyPlan(key=family.key, plan=protecting(request, plan)) if plan is not None else None
+
+
 def one_by_one(request: Request, stop: Stop | None = None) -> Iterator[FamilyPlan]:
     """Yield what the search of each family finds, smallest expected error first."""
     proposals, failures = proposed(request)

@@ -12,7 +12,7 @@ from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
 from hubbub.noise import predicted_stderr
 from hubbub.planner.asymptotics import local_flips, local_response, whole_records
-from hubbub.planner.certify import Candidate, flipped, settled
+from hubbub.planner.certify import ROUGH, Candidate, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
 from hubbub.protocol import Protocol
@@ -63,7 +63,9 @@ def split(request: Request) -> Candidate | None:
         return None
     expected = math.sqrt(request.schema.distance / request.signal)
     attempt = partial(flipped, request, release="bits", trust="shuffling")
-    return Candidate(min(_local_stderr(request), expected), [attempt], "shuffling")
+    return Candidate(
+        min(_local_stderr(request), expected), [attempt], "shuffling", preliminary=partial(attempt, close=ROUGH)
+    )
 
 
 def response(request: Request) -> Candidate | None:

@@ -77,7 +77,8 @@ class Desk:
     async def certify(self, body: Json) -> AsyncIterator[str]:
         """Yield one line of JSON for each family, as soon as it is certified or time is up.
 
-        A patient request asks again for families that were late, and has more time.
+        Before that of the first family, which the page shows, there may be a preliminary one. A patient request asks
+        again for families that were late, and has more time.
         """
         read = Fields(body, "the request", "tab", "generation", "inquiry", "families", "patient")
         inquiry = Inquiry.from_document(read["inquiry"])
@@ -87,28 +88,34 @@ class Desk:
         if not patient:
             self._workers.drop(f"attack {tab}", f"simulate {tab}", f"{tab} late")
         slot = self._workers.newest(f"{tab} late" if patient else tab, generation)
-        return self._lines(inquiry, families, slot, generation, PATIENCE if patient else SECONDS)
+        return self._lines(inquiry, families, slot, generation, patient=patient)
 
     async def _lines(
-        self, inquiry: Inquiry, families: list[str], slot: int, generation: int, seconds: float
+        self, inquiry: Inquiry, families: list[str], slot: int, generation: int, *, patient: bool
     ) -> AsyncIterator[str]:
         await self._workers.ready()
-        end = time.monotonic() + seconds
+        end = time.monotonic() + (PATIENCE if patient else SECONDS)
+
+        async def ask(task: str, family: str) -> Answer:
+            arguments = {"inquiry": inquiry, "family": family}
+            job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=end)
+            return await self._workers.run(job)
 
         async def one(family: str) -> Answer:
             known = self._certificates.get((inquiry, family))
             if known is not None:
                 self._keep(known)
                 return known
-            arguments = {"inquiry": inquiry, "family": family}
-            job = Job(task="certify", arguments=arguments, slot=slot, generation=generation, deadline=end)
-            found = await self._workers.run(job)
+            found = await ask("certify", family)
             if found.get("state") in ("certified", "none"):
                 self._certificates.put((inquiry, family), found)
             self._keep(found)
             return found
 
-        tasks = {asyncio.ensure_future(one(family)): family for family in dict.fromkeys(families)}
+        first = [] if patient else [one for one in families[:1] if self._certificates.get((inquiry, one)) is None]
+        tasks = {asyncio.ensure_future(ask("glance", family)): family for family in first}
+        early = set(tasks)
+        tasks |= {asyncio.ensure_future(one(family)): family for family in dict.fromkeys(families)}
         waiting = set(tasks)
         try:
             while waiting:
@@ -118,11 +125,11 @@ class Desk:
                 )
                 if not done:
                     break
-                for task in done:
+                for task in sorted(done, key=lambda task: task not in early):
                     found = task.result()
-                    if not found.get("stale"):
+                    if not found.get("stale") and (task not in early or found.get("preliminary")):
                         yield json.dumps({"family": tasks[task], **found}, allow_nan=False) + "\n"
-            for task in waiting:
+            for task in waiting - early:
                 about = {"state": "late", "reason": "not certified in time"}
                 yield json.dumps({"family": tasks[task], **about}) + "\n"
         finally:

@@ -94,9 +94,10 @@ function drawAttacks(one) {
 }
 
 function take(one) {
-  const texts = { command: one?.command, python: one?.python, plan: one && JSON.stringify(JSON.parse(one.plan), null, 2) };
-  $('take').textContent = texts[form] ?? 'Nothing is certified yet.';
-  for (const id of ['copy', 'save', 'report']) $(id).disabled = !one;
+  const last = one && !one.preliminary; // a preliminary plan is certified, but commands make the last one
+  const texts = last ? { command: one.command, python: one.python, plan: JSON.stringify(JSON.parse(one.plan), null, 2) } : {};
+  $('take').textContent = texts[form] ?? (one ? 'A slightly more precise plan is being certified.' : 'Nothing is certified yet.');
+  for (const id of ['copy', 'save', 'report']) $(id).disabled = !last;
 }
 
 // What is asked.
@@ -147,7 +148,7 @@ async function certify(body, mine, signal, note) {
   let first = true;
   const families = order.map((one) => one.family);
   await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
-    if (mine !== generation) return;
+    if (mine !== generation || (one.preliminary && found[one.family])) return;
     found[one.family] = one.state ? one : { ...one, state: 'failed' };
     if (first && certified().length) {
       first = false;

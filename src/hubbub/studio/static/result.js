@@ -79,10 +79,11 @@ function marginCard(one, central) {
     return;
   }
   const share = one.margin / 0.1 / state.n;
+  const finer = one.preliminary ? ' A slightly more precise plan is being certified.' : '';
   const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
   const server = central === null ? '' : ` A server that sees everything: ±\u00a0${short(central)}.`;
   $('c-margin').textContent = `± ${short(one.margin)} people`;
-  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${server}` }));
+  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${server}${finer}` }));
 }
 
 function parties(one) {
@@ -121,7 +122,7 @@ export function table(families, found, chosen, more, pick) {
   const focused = document.activeElement?.name === 'family' ? document.activeElement.value : null;
   document.querySelector('#table tbody').replaceChildren(...rows.map((family) => {
     const one = found[family.family], ok = one?.state === 'certified';
-    const radio = el('input', { type: 'radio', name: 'family', value: family.family, checked: chosen?.family === family.family, disabled: !ok || !family.allowed });
+    const radio = el('input', { type: 'radio', name: 'family', value: family.family, checked: chosen?.family === family.family, disabled: !ok || one.preliminary || !family.allowed });
     radio.addEventListener('change', () => pick(family.family));
     const beyond = !family.allowed;
     const trust = el('td', { className: `t-${family.trust}`, textContent: ` ${trustOf(family)}${beyond ? ' (not allowed)' : ''}` });
@@ -132,7 +133,7 @@ export function table(families, found, chosen, more, pick) {
 }
 
 export function status(families, found, more) {
-  const done = families.filter((one) => found[one.family]), certified = done.filter((one) => found[one.family].state === 'certified');
+  const done = families.filter((one) => found[one.family] && !found[one.family].preliminary), certified = done.filter((one) => found[one.family].state === 'certified');
   const late = done.filter((one) => found[one.family].state === 'late').length;
   if (done.length < families.length || more) $('status').textContent = `${done.length - (more ? late : 0)} of ${families.length} protocols are done…`;
   else $('status').textContent = `${certified.length} of ${families.length} protocols are certified for ε = ${state.eps}, δ = 1e-${state.delta}.${late ? ` ${late} took too long.` : ''}`;
