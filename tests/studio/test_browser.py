@@ -342,6 +342,23 @@ def test_a_late_certificate_is_mentioned_if_it_may_be_better(visit: Visit) -> No
     assert "may be more precise" not in page.inner_text("#verdict")
 
 
+def test_what_is_said_aloud_waits_for_late_certificates(visit: Visit) -> None:
+    page = visit.page
+
+    def late(route: Any) -> None:
+        asked = json.loads(route.request.post_data)
+        if asked["patient"]:
+            route.continue_()
+        else:
+            lines = [json.dumps({"family": family, "state": "late"}) for family in asked["families"]]
+            route.fulfill(body="".join(f"{line}\n" for line in lines))
+
+    page.route("**/api/certify", late)
+    visit.open()
+    assert "in 95 of 100 collections" in page.text_content("#said")
+    assert page.text_content("#said") == page.text_content("#verdict")
+
+
 def test_pasted_lines_with_long_names_and_without_numbers(visit: Visit) -> None:
     page = visit.open()
     page.select_option("#shape", "own")

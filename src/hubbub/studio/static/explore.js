@@ -137,7 +137,9 @@ async function renewed() {
     $('said').textContent = $('verdict').textContent;
     const late = outline.families.map((one) => one.family).filter((family) => found[family].state === 'late');
     await Promise.all([follow(), late.length ? again(body, mine, signal, late) : null]);
-    if (late.length && mine === generation) await follow();
+    if (!late.length || mine !== generation) return;
+    await follow();
+    if (mine === generation) $('said').textContent = $('verdict').textContent;
   } catch (error) {
     trouble(error, renew);
   }
@@ -158,14 +160,13 @@ async function certify(body, mine, signal, note) {
   });
   if (mine !== generation) return;
   for (const one of outline.families) found[one.family] ??= { family: one.family, state: 'late' };
+  waiting = outline.families.some((one) => found[one.family].state === 'late'); // they are asked for again
   drawNow();
   note('certified');
 }
 
 /** Ask again, with more patience, for what was late. */
 async function again(body, mine, signal, families) {
-  waiting = true;
-  draw();
   try {
     await stream('certify', { generation: mine, inquiry: body, families, patient: true }, signal, (one) => {
       if (mine !== generation || !one.state) return;
@@ -175,7 +176,7 @@ async function again(body, mine, signal, families) {
   } finally {
     if (mine === generation) waiting = false;
   }
-  draw();
+  drawNow();
 }
 
 const choose = () => busy(() => follow());
