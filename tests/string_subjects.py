@@ -18,7 +18,7 @@ TALLY = hb.tally_strings(REPORTS, PLAN)
 ESTIMATE = hb.estimate_strings(TALLY, PLAN)
 ROW = ESTIMATE["oops"]
 BODY = hb.Strings(8).encode("oops")
-MINE, THEIRS = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
+MINE, THEIRS = f"{PLAN.id[:8]}… and {OTHER.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
 LEVEL = "level must be in (0, 1), got 2.0"
 
 SUBJECTS: dict[str, Subject] = {

@@ -65,7 +65,7 @@ CHARGE = hb.Charge.of(ONCE, collection="week 1")
 ROW, CELL = ESTIMATE["red"], JOINT["red"]
 SECOND = hb.estimate(TALLY, PLAN)
 COMPARISON = hb.compare(ESTIMATE, SECOND)
-TWO_PLANS, SWAPPED = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
+SWAPPED, TWO_PLANS = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
 ROWS = np.array([[1], [4]], np.uint8)
 
 

@@ -7,6 +7,7 @@ in one server. Not for people's data: one machine runs both operators.
 import argparse
 import contextlib
 import math
+import sys
 import tempfile
 import threading
 import time
@@ -24,7 +25,7 @@ from hubbub.service.task.contract import Contract
 from hubbub.service.transport import HttpTransport
 from hubbub.service.uploader import Uploader
 from hubbub.studio.live.source import LiveSource
-from hubbub.studio.server import DEFAULT_PORT, run
+from hubbub.studio.server import DEFAULT_PORT, bound, run
 
 LABELS = ("search", "news", "video", "mail", "empty page")
 N, PEOPLE = 1000, 1100
@@ -124,12 +125,24 @@ def collecting(folder: Path) -> Iterator[Contract]:
                 service.process.terminate()
 
 
+def check_port(port: int) -> None:
+    """Exit with an error unless the studio can listen: the services take longer to start than this takes."""
+    try:
+        bound(port).close()
+    except OSError as error:
+        told = f"error: {error.filename}: {(error.strerror or 'cannot listen').lower()}"
+        sys.exit(f"{told}\nhint: stop what listens there, or take any free port with make studio ARGS='--port 0'")
+    except HubbubError as error:
+        sys.exit(f"error: {error}")
+
+
 def main() -> None:
     """Run the demonstration until it is interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port of the studio on 127.0.0.1")
     parser.add_argument("--no-open", action="store_true", help="do not open a browser")
     given = parser.parse_args()
+    check_port(given.port)
     print("Starting both services and synthetic people …", flush=True)
 
     def ready(address: str) -> None:

@@ -348,14 +348,14 @@ class Tally:
 
 
 def check_plan(expected: str, found: str, what: str = "the reports and the plan") -> None:
-    """Raise unless both ids are of one plan.
+    """Raise unless both ids are of one plan; ``what`` names the found one first.
 
     >>> check_plan("ab" * 32, "cd" * 32, "tally and plan")
     Traceback (most recent call last):
-    hubbub.errors.PlanMismatch: tally and plan must belong to the same plan, got abababab… and cdcdcdcd…
+    hubbub.errors.PlanMismatch: tally and plan must belong to the same plan, got cdcdcdcd… and abababab…
     """
     if expected != found:
-        raise PlanMismatch(f"{what} must belong to the same plan, got {expected[:8]}… and {found[:8]}…")
+        raise PlanMismatch(f"{what} must belong to the same plan, got {found[:8]}… and {expected[:8]}…")
 
 
 def _check_id(plan: str) -> None:

@@ -1,10 +1,12 @@
-"""The release tools reject wrong wheels and licences."""
+"""The release tools reject wrong wheels and licences, and the demonstration a port that is taken."""
 
+import socket
 import zipfile
 from pathlib import Path
 
 import pytest
 from tools.check_wheel import check_contents
+from tools.demo_studio import check_port
 from tools.licences import Component, read_components, refused, table
 
 GOOD = {
@@ -78,3 +80,16 @@ def test_the_table_has_every_component() -> None:
     ]
     text = table(read_components({"components": entries}))
     assert text.splitlines()[4:] == ["| a | 1 | MIT | yes |", "| b | 2 | Odd | no |", "| c |  | not stated | no |"]
+
+
+def test_the_demonstration_names_a_port_that_is_taken() -> None:
+    """Regression: `make studio` ended with a traceback, after both services had been started."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit, match=rf"127\.0\.0\.1:{port}: address already in use\nhint: .*--port 0"):
+            check_port(port)
+    with pytest.raises(SystemExit, match="port must be"):
+        check_port(70_000)
+    check_port(0)

@@ -19,6 +19,8 @@ def test_demo(folder: Path, run: Call) -> None:
     ):
         assert words in result.stdout
     assert "hubbub-demo.html" in result.stdout
+    assert result.stdout.count("→ ") == result.stdout.count("→ split bits") == 1, "the arrow marks the chosen protocol"
+    assert "e+0" not in result.stdout
     text = (folder / "hubbub-demo.html").read_text()
     check_page(text, 3)
 

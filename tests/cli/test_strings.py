@@ -108,7 +108,7 @@ def test_cut_strings(tmp_path: Path, run: Run) -> None:
     [
         ("text\n" + "x" * 25 + "\n", [], "record 1 must have at most 24 bytes"),
         ("a,b\n1,2\n", [], "choose one by --column"),
-        ("a,b\n1,2\n", ["--column", "c"], "--column must be one of the 2 columns"),
+        ("a,b\n1,2\n", ["--column", "c"], "--column must be the name of a column of the file"),
         ("a,a\n1,2\n", [], "distinct names"),
         ("", [], "header"),
         ("text\n", [], "at least one record"),
@@ -161,3 +161,10 @@ def test_options_that_do_not_apply_to_strings(tmp_path: Path, run: Run, plan: st
     other = tmp_path / "f.json"
     other.write_text(saved.read_text())
     assert run("compare", str(saved), str(other)).exit_code == 2
+
+
+def test_one_message_is_singular(tmp_path: Path, run: Run, plan: str) -> None:
+    values, raw, mixed = tmp_path / "v.csv", str(tmp_path / "raw.hub"), str(tmp_path / "mixed.hub")
+    values.write_text("text\n" + "a crash\n" * 150)
+    assert run("randomize", str(values), "--plan", plan, "-o", raw).stdout.startswith("150 messages of 150 people")
+    assert run("shuffle", raw, "--plan", plan, "-o", mixed).stdout.startswith("1 message of 150 people")

@@ -306,7 +306,7 @@ BAD: dict[str, tuple[Any, hb.Schema, str | None, str]] = {
         None,
         "record 2 (column 'a') must be 0, 1",
     ),
-    "no column": (pa.table({"c": ["red"]}), ONE, "d", "column must be one of the 1 columns of the batch, got 'd'"),
+    "no column": (pa.table({"c": ["red"]}), ONE, "d", "column must be the name of a column of the batch, got 'd'"),
     "several columns": (pa.table({"c": ["red"], "d": ["red"]}), ONE, None, "choose one by column, got 2"),
     "no batch": (["red"], ONE, None, "batch must be a record batch or a table of Arrow, not list"),
     "two of a name": (pa.Table.from_arrays([pa.array(["red"])] * 2, ["c", "c"]), ONE, "c", "have distinct names"),

@@ -1,10 +1,15 @@
 """Reports: every kind of block, on one self-contained page."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from tests.pages.structure import check_page
 
+import hubbub as hb
 from hubbub.pages import Axis, Facts, Figure, Report, Section, Series, Steps, Table, chart, document, render, table
 from hubbub.pages.report import Block
+from hubbub.pages.results import estimate_rows
 
 CURVE = chart([Series(label="a", points=[(1, 1), (2, 2)])], "A curve", across=Axis("x"), up=Axis("y"))
 
@@ -55,3 +60,14 @@ def test_tables_stay_tables_where_rows_become_cards() -> None:
     assert 'data-label="said" class="words long">' in text
     assert "many" not in text
     assert 'class="table many"' in table([str(i) for i in range(9)], [])
+
+
+def test_no_table_has_a_negative_zero() -> None:
+    """Regression: a count of -0.3 people was shown as -0."""
+    plan = hb.plan_from(hb.Schema.one_hot(["a", "b"]), 100, hb.Protocol(q=0.1), delta=1e-6)
+    counted = hb.estimate(
+        hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(["a"] * 100, plan.schema), plan))), plan
+    )
+    values = np.array([100.0, -0.3])
+    _, rows = estimate_rows(replace(counted, values=values, unbiased=values), level=0.95, top=None)
+    assert [row[1] for row in rows] == ["100", "0"]

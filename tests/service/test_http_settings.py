@@ -179,5 +179,5 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 5
     assert f"error: {address}: address already in use" in result.stderr
-    assert "hint: another program listens at this address" in result.stderr
+    assert "hint: another program listens at this address: stop it, or choose another port" in result.stderr
     assert "disk" not in result.stderr

@@ -145,7 +145,7 @@ def test_only_messages_that_the_guarantee_covers_are_exported() -> None:
     plan = claimed(WIDE, hb.Protocol(0.1))
     assert plan.guarantee.assumptions.view not in MESSAGE_VIEWS
     contract(plan)
-    with pytest.raises(Infeasible, match="covers less than the messages of a batch"):
+    with pytest.raises(Infeasible, match=r"covers less than the messages of a batch.*leave out export"):
         contract(plan, export=True)
     with pytest.raises(InvalidInput, match="export must be True or False"):
         contract(small_plan(), export=1)

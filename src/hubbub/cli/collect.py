@@ -167,4 +167,5 @@ def _report_written(header: BatchHeader, output: str, as_json: bool, summary: Su
         screen.print_json(record, to_stderr=output == "-")
     elif output != "-":
         state = "shuffled" if header.shuffled else "not shuffled"
-        click.echo(f"{header.messages:,} messages of {header.n:,} people, {state}, in {output}")
+        messages = "1 message" if header.messages == 1 else f"{header.messages:,} messages"
+        click.echo(f"{messages} of {header.n:,} people, {state}, in {output}")

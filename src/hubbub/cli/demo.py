@@ -85,14 +85,14 @@ def _narrate(shown: Demonstration, output: str) -> None:
 def _frontier(shown: Demonstration) -> Table:
     rows = [
         (
-            ("→ " if one is shown.plan else "  ") + name,
-            f"{one.stderr:,.3g}",
+            ("→ " if one == shown.plan else "  ") + name,
+            f"{one.stderr:,.4g}",
             *planner.cost(one).cells,
             "yes" if one.protocol.sends_records else "no",
         )
         for one, name in zip(shown.plans, shown.names, strict=True)
     ]
-    reference = ("  central mechanism, for reference", f"{shown.central:,.3g}", "", "", "")
+    reference = ("  central mechanism, for reference", f"{shown.central:,.4g}", "", "", "")
     return screen.grid("", ["  protocol", "error", "messages", "bytes", "joint tables"], [*rows, reference])
 
 

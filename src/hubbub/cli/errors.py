@@ -65,7 +65,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 _FILE_HINT = "correct the file; `{command} --help` describes what it must contain"
 _SOCKET_HINTS = {
-    errno.EADDRINUSE: "another program listens at this address: stop it, or change the address in the settings",
+    errno.EADDRINUSE: "another program listens at this address: stop it, or choose another port (option or setting)",
     errno.EADDRNOTAVAIL: "this machine does not have this address: change it in the settings",
 }
 _SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}

@@ -134,7 +134,7 @@ def _estimates(result: dict[str, Any], top: int) -> Any:
         return _answers(result, top)
     columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
     ranked = sorted(zip(*columns, strict=True), key=lambda one: -one[1])
-    rows = [(str(label), f"{value:,.0f}", f"{low:,.0f} … {high:,.0f}") for label, value, low, high in ranked[:top]]
+    rows = [(str(label), f"{value:z,.0f}", f"{low:z,.0f} … {high:z,.0f}") for label, value, low, high in ranked[:top]]
     rest = f", {top} of {len(ranked)} labels" if len(ranked) > top else ""
     return screen.grid(f"estimates of {_where(result)}{rest}", ("label", "people", "95 % interval"), rows)
 
@@ -146,8 +146,8 @@ def _answers(result: dict[str, Any], top: int) -> Any:
     for question, label, unit, value, low, high in zip(*columns, strict=True):
         shown[question] += 1
         if shown[question] <= top:
-            ends = f"{low:,.4g} … {high:,.4g}" if unit != "people" else f"{low:,.0f} … {high:,.0f}"
-            figure = f"{value:,.4g}" if unit != "people" else f"{value:,.0f}"
+            ends = f"{low:,.4g} … {high:,.4g}" if unit != "people" else f"{low:z,.0f} … {high:z,.0f}"
+            figure = f"{value:,.4g}" if unit != "people" else f"{value:z,.0f}"
             rows.append((str(question) if shown[question] == 1 else "", str(label), figure, ends, str(unit)))
     rest = f", {top} figures of each question" if max(shown.values(), default=0) > top else ""
     head = ("question", "answer", "estimate", "95 % interval", "unit")

@@ -47,7 +47,7 @@ def encode_batch(batch: Any, schema: Schema, column: str | None = None, *, entro
         if schema.questions is not None:
             reject("column", "be None for a survey, which has a column for every question")
         if column not in names:
-            reject("column", f"be one of the {len(names):,} columns of the batch", column)
+            reject("column", "be the name of a column of the batch", column)
     if schema.texts is not None:
         if column is None and len(names) != 1:
             reject("the batch", "have one column of strings; choose one by column", len(names))

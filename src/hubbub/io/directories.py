@@ -266,7 +266,7 @@ def read_payloads(path: str | PathLike[str], manifest: Manifest) -> Iterator[NDA
         file = str(Path(path, part.name))
         with naming(file):
             digest, messages = hashlib.sha256(), 0
-            check_plan(manifest.header.plan, column_plan(file, manifest.column), "the manifest and its parts")
+            check_plan(manifest.header.plan, column_plan(file, manifest.column), "a part and its manifest")
             if (rows := number_of_rows(file)) != part.rows:
                 raise WireError(f"the part must have the {part.rows:,} rows of the manifest, got {rows:,}")
             rows_at_once, indexed = _rows_at_once(file, manifest), ("NONE",) if manifest.rows else ()

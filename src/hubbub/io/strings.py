@@ -41,7 +41,7 @@ def _choose(names: list[str], column: str | None) -> int:
         reject("columns", "have distinct names")
     if column is not None:
         if column not in names:
-            reject("--column", f"be one of the {len(names):,} columns of the file", column)
+            reject("--column", "be the name of a column of the file", column)
         return names.index(column)
     if len(names) != 1:
         reject("the file", "have one column of strings; choose one by --column", len(names))

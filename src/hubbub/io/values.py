@@ -113,7 +113,7 @@ def _choose(names: list[str], schema: Schema, column: str | None, policy: Policy
         reject("columns", "have distinct names")
     if column is not None:
         if column not in names:
-            reject("--column", f"be one of the {len(names):,} columns of the file", column)
+            reject("--column", "be the name of a column of the file", column)
         return column
     if set(schema.labels) <= set(names):
         if policy.other is not None:

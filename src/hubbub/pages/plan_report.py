@@ -279,7 +279,12 @@ def _results(given: Background) -> list[Section]:
         low, high = one.interval()
         order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]
         rows = [
-            (one.labels[i], f"{one.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", percent(one.values[i] / one.n))
+            (
+                one.labels[i],
+                f"{one.values[i]:z,.0f}",
+                f"{low[i]:z,.0f} – {high[i]:z,.0f}",
+                percent(one.values[i] / one.n),
+            )
             for i in order
         ]
         more = f"The largest {TOP} of {len(one.labels):,} labels. " if len(one.labels) > TOP else ""

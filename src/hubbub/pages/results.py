@@ -69,8 +69,8 @@ def estimate_rows(
     rows = [
         [
             estimate.labels[i],
-            f"{estimate.values[i]:,.0f}",
-            f"{low[i]:,.0f} – {high[i]:,.0f}",
+            f"{estimate.values[i]:z,.0f}",
+            f"{low[i]:z,.0f} – {high[i]:z,.0f}",
             f"{percent(first[i])} – {percent(last[i])}",
         ]
         for i in order
@@ -132,7 +132,9 @@ def joint_rows(joint: Joint, *, level: float, top: int | None) -> tuple[list[str
     """Return the head and the rows of a table of combinations: all of them in their order, or the largest."""
     values, (low, high) = joint.values, joint.interval(level)
     order = ranked(values, top) if top is not None and values.size > top else range(values.size)
-    rows = [[combination_name(joint.labels, i), f"{values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}"] for i in order]
+    rows = [
+        [combination_name(joint.labels, i), f"{values[i]:z,.0f}", f"{low[i]:z,.0f} – {high[i]:z,.0f}"] for i in order
+    ]
     return ["combination", "people", f"{100 * level:g}% interval"], rows
 
 
@@ -144,7 +146,9 @@ def grid_rows(joint: Joint) -> tuple[list[str], list[list[str]]] | None:
     values = joint.values[cells]
     body = np.column_stack([values, values.sum(axis=1)])
     body = np.vstack([body, body.sum(axis=0)])
-    rows = [[name, *(f"{one:,.0f}" for one in row)] for name, row in zip([*names, "total"], body.tolist(), strict=True)]
+    rows = [
+        [name, *(f"{one:z,.0f}" for one in row)] for name, row in zip([*names, "total"], body.tolist(), strict=True)
+    ]
     return ["people", *columns, "total"], rows
 
 

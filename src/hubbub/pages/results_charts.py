@@ -62,7 +62,7 @@ def joint_chart(joint: Joint) -> Chart:
             box = canvas.mpl.patches.Rectangle((c - 0.48, r - 0.46), 0.96, 0.92, linewidth=0)
             box.set(facecolor=LIGHT["one"], alpha=weight)
             axes.add_patch(box)
-            axes.annotate(f"{value:,.0f}", (c, r), ha="center", va="center_baseline", color=LIGHT["ink"])
+            axes.annotate(f"{value:z,.0f}", (c, r), ha="center", va="center_baseline", color=LIGHT["ink"])
         axes.grid(False)
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -77,7 +77,7 @@ def bar_chart(bars: Sequence[Bar], title: str, *, level: float = 0.95) -> Chart:
         for true, place in known:
             axes.plot([true, true], [place - half - 0.1, place + half + 0.1], color=LIGHT["two"], linewidth=2.6)
         for bar, place in zip(bars, places, strict=True):
-            _beside(axes, max(bar.high, bar.value, bar.truth or 0), place, f"{bar.value:,.0f}")
+            _beside(axes, max(bar.high, bar.value, bar.truth or 0), place, f"{bar.value:z,.0f}")
         ends = [end for bar in bars for end in (bar.low, bar.value, bar.high, bar.truth or 0)]
         high = max(1.0, *ends) * (1.14 if canvas.wide else 1.25)
         ticks(canvas, axes.xaxis, Axis("", min(0.0, *ends), high), 6 if canvas.wide else 4)

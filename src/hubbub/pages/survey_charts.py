@@ -166,7 +166,7 @@ def cross_chart(estimate: CrossEstimate, *, level: float = 0.95) -> Chart:
             box = canvas.mpl.patches.Rectangle((c - 0.48, r - 0.46), 0.96, 0.92, linewidth=0)
             box.set(facecolor=LIGHT["one"], alpha=DARKEST * max(float(value), 0.0) / largest)
             axes.add_patch(box)
-            text = f"{value:,.0f}\n± {reach[r, c]:,.0f}" if canvas.wide and len(kept) <= 8 else f"{value:,.0f}"
+            text = f"{value:z,.0f}\n± {reach[r, c]:,.0f}" if canvas.wide and len(kept) <= 8 else f"{value:z,.0f}"
             axes.annotate(text, (c, r), ha="center", va="center", color=LIGHT["ink"])
         axes.grid(False)
         for spine in axes.spines.values():

@@ -44,8 +44,8 @@ def cross_rows(estimate: CrossEstimate) -> Rows:
     columns = list(estimate.axes[-1])
     grid = estimate.values.reshape(-1, len(columns))
     names = estimate.row_labels
-    rows = [[name, *(f"{x:,.0f}" for x in row), f"{row.sum():,.0f}"] for name, row in zip(names, grid, strict=True)]
-    rows.append(["total", *(f"{x:,.0f}" for x in grid.sum(axis=0)), f"{grid.sum():,.0f}"])
+    rows = [[name, *(f"{x:z,.0f}" for x in row), f"{row.sum():z,.0f}"] for name, row in zip(names, grid, strict=True)]
+    rows.append(["total", *(f"{x:z,.0f}" for x in grid.sum(axis=0)), f"{grid.sum():z,.0f}"])
     return [" × ".join(estimate.names), *columns, "total"], rows
 
 

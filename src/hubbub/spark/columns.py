@@ -62,7 +62,7 @@ def select(frame: Any, schema: Schema, column: str | None) -> Selected:
             reject("the data frame", must, len(kinds))
         column = frame.columns[0]
     elif check_type("column", column, str) not in kinds:
-        reject("column", f"be one of the {len(kinds):,} columns of the data frame", column)
+        reject("column", "be the name of a column of the data frame", column)
     _check_labels(column, kinds[column], schema)
     return Selected(frame.select(cell(column)), column, False)
 
@@ -135,7 +135,7 @@ def unpack(table: Any, schema: Schema) -> Collection:
 def check_people(frame: Any, person: str) -> None:
     """Raise unless every row names another person in a column."""
     if check_type("person", person, str) not in frame.columns:
-        reject("person", f"be one of the {len(frame.columns):,} columns of the data frame", person)
+        reject("person", "be the name of a column of the data frame", person)
     sql = functions()
     column = cell(person)
     counted = frame.agg(sql.count(sql.lit(1)), sql.count(column), sql.count_distinct(column)).collect()[0]

@@ -101,7 +101,8 @@ class Contract:
         self._check_series()
         if check_type("export", self.export, bool) and plan.guarantee.assumptions.view not in MESSAGE_VIEWS:
             raise Infeasible(
-                "the plan's guarantee covers less than the messages of a batch, so that a contract must not export them"
+                "the plan's guarantee covers less than the messages of a batch, so that a contract must not export "
+                "them: leave out export"
             )
         self._check_strings()
         check_slots(plan, self.slots)
