@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import hubbub
+from hubbub.cli import main
 
 ROOT = Path(__file__).parents[2]
 MODULES = ["hubbub", *(m.name for m in pkgutil.walk_packages(hubbub.__path__, "hubbub."))]
@@ -20,12 +22,29 @@ def test_top_level_names_are_documented() -> None:
     assert public == set(hubbub.__all__)
 
 
-def test_readme_code_runs() -> None:
+def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
+    claimed = re.findall(r"^print\(.*\)  # (.*), …$", "\n".join(blocks), re.MULTILINE)
+    assert claimed, "a comment that ends with … quotes what is printed"
+    printed = capsys.readouterr().out
+    assert [text for text in claimed if f"\n{text}" not in f"\n{printed}"] == []
+
+
+def test_the_table_of_the_readme_is_what_the_command_prints() -> None:
+    shown = re.search(
+        r"^    hubbub (frontier .*)\n\n((?:    .*\n|\n)*)", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert shown
+    result = CliRunner().invoke(main, shown[1].split())
+    assert result.exit_code == 0, result.output
+    printed = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    rows = [" ".join(line.split()) for line in shown[2].splitlines() if line.strip()]
+    assert len(rows) > 10
+    assert [row for row in rows if row not in printed] == []
 
 
 @pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "cryptography", "rich", "hubbub.lab"])
