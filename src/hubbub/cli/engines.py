@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hubbub.cli.options import Command, R
-from hubbub.errors import MissingExtra
+from hubbub.errors import InvalidRecord, MissingExtra
 from hubbub.extras import load_extra
 from hubbub.plans import Plan
 from hubbub.reports import BatchHeader, Tally
@@ -18,6 +18,7 @@ from hubbub.reports import BatchHeader, Tally
 ENGINES = click.Choice(["local", "spark"])
 FORMS = {"parquet": {}, "csv": {"header": "true"}, "tsv": {"header": "true", "sep": "\t"}}
 KEY_BYTES = 32
+RECORD_HINT = "correct the record, or leave it out of the file: Spark takes no --on-error; records are counted from 1"
 QUIET = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -75,9 +76,16 @@ class EngineOptions:
         secret = read_key(key)
         with self.session() as (engine, spark):
             read = spark.read.options(**FORMS[kind]).format("csv" if kind == "tsv" else kind)
-            with load_extra("hubbub.spark.problems", "spark", "The Spark engine").unwrapping():
-                frame = read.load(values)
-            header: BatchHeader = engine.randomize(frame, plan, output, column=column, key=secret)
+            try:
+                with load_extra("hubbub.spark.problems", "spark", "The Spark engine").unwrapping():
+                    frame = read.load(values)
+            except FileNotFoundError as error:
+                raise FileNotFoundError(error.errno, error.strerror, values) from None
+            try:
+                header: BatchHeader = engine.randomize(frame, plan, output, column=column, key=secret)
+            except InvalidRecord as error:
+                error.add_note(RECORD_HINT)
+                raise
         return header
 
     def shuffle(self, reports: Sequence[str], plan: Plan, output: str, *, rows: bool, key: str | None) -> BatchHeader:

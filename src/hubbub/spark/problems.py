@@ -90,6 +90,8 @@ def _unwrapped(error: Exception) -> Exception:
     if "org.apache.hadoop.fs.ChecksumException" in text:
         return errors.WireError("the manifest or a part of the batch is damaged: its checksum does not match")
     condition = _condition(error)
+    if condition == "PATH_NOT_FOUND":
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if condition == "PATH_ALREADY_EXISTS":
         return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     if re.search(r"ModuleNotFoundError: No module named '(hubbub|pyarrow|numpy|cryptography|scipy)", text):
