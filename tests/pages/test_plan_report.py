@@ -83,6 +83,21 @@ def test_clear_records_are_called_unprotected() -> None:
     assert not any("unchanged" in line for line in explanation.leaves(PLANS["split"]))
 
 
+def test_who_colludes_sees_all_rounds() -> None:
+    """The noise of one round protects much less after all of them; reports and the studio must say so."""
+    once = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0.4), delta=1e-6)
+    weekly = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0.4), delta=1e-6, rounds=52, total_delta=1e-4)
+    epsilon = once.guarantee.assumptions.collusion_epsilon
+    assert weekly.guarantee.assumptions.collusion_epsilon == epsilon < 1
+    for plan, right in ((once, explanation.guesses(epsilon)), (weekly, explanation.guesses(52 * epsilon))):
+        assert dict(explanation.odds(plan))["shuffler and analyzer together"] == right
+        learns = {who: told for who, _, told in explanation.learns(plan)}["both, if they collude"]
+        assert learns == explanation.learned(plan.rounds * epsilon)
+    assert explanation.guesses(52 * epsilon) == "almost always (no real protection)"
+    assert any("collude in all 52 rounds" in line for line in explanation.assumed(weekly))
+    assert not any("rounds" in line for line in explanation.assumed(once))
+
+
 def test_a_large_collusion_epsilon_is_no_protection() -> None:
     assert "no real protection" in explanation.guesses(12.0)
     assert "no real protection" not in explanation.guesses(3.0)

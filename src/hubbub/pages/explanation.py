@@ -38,7 +38,14 @@ MARGIN = 1.96
 
 def assumed(plan: Plan) -> list[str]:
     """Return the assumptions of the guarantee of a plan in sentences."""
-    return described_assumptions(plan.guarantee, survey=plan.schema.questions is not None)
+    lines = described_assumptions(plan.guarantee, survey=plan.schema.questions is not None)
+    together = plan.guarantee.assumptions.collusion_epsilon
+    if plan.rounds > 1 and plan.guarantee.assumptions.shuffler and math.isfinite(together):
+        lines.append(
+            f"If shuffler and analyzer collude in all {plan.rounds:,} rounds, a guess between two answers is right "
+            f"{guesses(plan.rounds * together)}."
+        )
+    return lines
 
 
 def guesses(epsilon: float, delta: float = 0.0) -> str:
@@ -215,7 +222,7 @@ def odds(plan: Plan) -> list[tuple[str, str]]:
         rows.append((f"the same after all {plan.rounds:,} rounds", total))
     if held.assumptions.shuffler:
         who = "relay, shuffler and analyzer together" if held.assumptions.relay else "shuffler and analyzer together"
-        rows.append((who, guesses(held.assumptions.collusion_epsilon)))
+        rows.append((who, guesses(plan.rounds * held.assumptions.collusion_epsilon)))
     return rows
 
 
@@ -234,7 +241,7 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     return [
         ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta)),
         ("shuffler", "who sends, and when; messages are sealed to the analyzer", "nothing about the answer"),
-        ("both, if they collude", "every message with its sender", learned(held.collusion_epsilon)),
+        ("both, if they collude", "every message with its sender", learned(plan.rounds * held.collusion_epsilon)),
         ("reader of the results", "counts with error bars", "no more than the analyzer"),
         ("observer of the network", "who takes part, and when", "nothing about the answer"),
     ]

@@ -191,7 +191,7 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         number[held.trust] += 1
         if number[held.trust] > PER_TRUST and not chosen:
             continue
-        together = explanation.guesses(held.collusion_epsilon) if held.shuffler else "no shuffler needed"
+        together = explanation.guesses(one.rounds * held.collusion_epsilon) if held.shuffler else "no shuffler needed"
         margin = explanation.margin(one.stderr)
         rows.append((planner.family_name(one), margin, TRUST[held.trust][1], together.partition(" of the time")[0]))
         marks.append("best" if chosen else "")
