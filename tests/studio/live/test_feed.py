@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from tests.studio.live.services import (
     EPOCH,
     LABELS,
@@ -30,7 +33,7 @@ import hubbub as hb
 from hubbub.errors import CommandFailure, InvalidInput
 from hubbub.service.estimates import estimate_of
 from hubbub.studio.live.batches import BatchSeries
-from hubbub.studio.live.client import LiveClient
+from hubbub.studio.live.client import MAX_TASKS, LiveClient
 from hubbub.studio.live.feed import LiveFeed
 from hubbub.studio.live.figures import RULES, ServiceFigures, alerts, read_figures, waiting
 from hubbub.studio.live.pooled import RoundPool
@@ -300,6 +303,39 @@ def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[s
         assert await feed.read()
         json.dumps(feed.overview(), allow_nan=False)
         assert 3 in feed.task("").series
+        await feed.close()
+
+    run(work)
+
+
+def test_an_analyzer_that_answers_the_same_page_again_and_again_is_given_up() -> None:
+    services = Services([committed(one) for one in range(1, 4)])
+
+    async def repeated(_: Request) -> Response:
+        return Response(json.dumps({"results": [committed(1)]}), media_type="application/json")
+
+    services.app.router.routes.insert(0, Route("/v1/tasks/{task}/results", repeated))
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert not await asyncio.wait_for(feed.read(), 20)
+        assert "whose results it does not return" in feed.overview()["problems"][0]["text"]
+        assert 1 in feed.task("").series
+        await feed.close()
+
+    run(work)
+
+
+def test_only_so_many_tasks_are_followed_and_none_whose_id_is_an_address() -> None:
+    services = Services([committed(1)])
+    strange: list[Any] = ["../../v1/admin", "a?x=", 7, None, [TASK], "", "a" * 65]
+    services.tasks = [*strange, TASK, *(f"{one:032x}" for one in range(1000))]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        assert feed.task("").id == TASK
+        assert len(feed.tasks) == MAX_TASKS
         await feed.close()
 
     run(work)

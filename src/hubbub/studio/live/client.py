@@ -19,6 +19,8 @@ SECONDS = 10.0
 LONGEST = 60.0
 """Time for a whole answer: one that trickles must not hold up the page for ever."""
 CONNECTIONS = 8
+MAX_TASKS, LONGEST_ID = 200, 64
+"""Tasks of an analyzer that are followed, and characters of the id of one: each is asked for, and told to every tab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class LiveClient:
     async def tasks(self, url: str, token: str) -> list[str]:
         """Return the ids of the tasks that the token may read."""
         found = await self._object(f"{url}/v1/tasks", token)
-        return [str(task) for task in _list(found, "tasks")]
+        named = [
+            one for one in _list(found, "tasks") if isinstance(one, str) and one.isalnum() and len(one) <= LONGEST_ID
+        ]
+        return named[:MAX_TASKS]
 
     async def listing(self, url: str, token: str, task: str, *, after: int = 0, tag: str = "") -> Listing | None:
         """Return the batches of a task after a bucket; None if nothing has changed since the listing ``tag``."""

@@ -148,9 +148,11 @@ class LiveFeed:
             part = await self._client.results(addresses.results, addresses.token, task.id, first=first, last=last)
             found |= {one["bucket"]: one for one in part if one["bucket"] in missing}
             missing -= found.keys()
-            if not part or first > last:
+            reached = max((one["bucket"] for one in part), default=last)
+            if not first <= reached < last:
+                # Nothing is left to ask for, or the analyzer answers something else than it was asked.
                 break
-            first = 1 + max(one["bucket"] for one in part)
+            first = reached + 1
         pooled = task.add([found[one] for one in sorted(found)])
         if pooled:
             # Estimates of surveys take milliseconds each: other tabs are served meanwhile.
