@@ -7,6 +7,7 @@ in one server. Not for people's data: one machine runs both operators.
 import argparse
 import contextlib
 import math
+import signal
 import sys
 import tempfile
 import threading
@@ -143,6 +144,8 @@ def main() -> None:
     parser.add_argument("--no-open", action="store_true", help="do not open a browser")
     given = parser.parse_args()
     check_port(given.port)
+    # Until the studio serves and listens to signals itself, nothing would remove the folder with the keys.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print("Starting both services and synthetic people …", flush=True)
 
     def ready(address: str) -> None:

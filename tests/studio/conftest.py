@@ -82,9 +82,9 @@ def desk(workers: Inline) -> Desk:
 class Running:
     """A studio in a process of its own."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, errors: int | None = None) -> None:
         command = [sys.executable, "-c", PROGRAM.format(port=port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/", said)

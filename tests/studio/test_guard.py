@@ -9,6 +9,7 @@ import pytest
 from tests.studio.conftest import INQUIRY, Inline
 
 from hubbub.studio.app import create_app
+from hubbub.studio.desk import Desk
 from hubbub.studio.guard import LARGEST
 from hubbub.studio.site import EXPLORE, NAVIGATION, Page, rendered
 
@@ -16,12 +17,13 @@ HOST = "127.0.0.1:8600"
 OWN = {"host": HOST, "origin": f"http://{HOST}", "sec-fetch-site": "same-origin"}
 
 
-def ask(method: str, path: str, **given: Any) -> httpx.Response:
+def ask(method: str, path: str, *, raising: bool = True, **given: Any) -> httpx.Response:
     workers: Any = Inline()
     app: Any = create_app(workers, (HOST,))
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=raising)
 
     async def answer() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{HOST}") as client:
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
             return await client.request(method, path, **given)
 
     return asyncio.run(answer())
@@ -56,6 +58,25 @@ def test_others_are_refused(method: str, path: str, headers: dict[str, str], sta
     assert "content-security-policy" in answer.headers
 
 
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def followed(path: str, method: str = "GET", **changes: str) -> int:
+    """Return the status for somebody who follows a link of another site, which has no origin."""
+    headers = {"host": HOST, **LINK, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    return ask(method, path, headers=headers).status_code
+
+
+def test_a_link_in_another_page_opens_the_studio() -> None:
+    assert followed("/") == followed("/live") == 200
+    assert followed("/api/live/overview") == 403
+    assert followed("/", "POST") == 403
+    assert followed("/", sec_fetch_dest="iframe") == 403
+    assert followed("/", sec_fetch_mode="no-cors") == 403
+    assert followed("/", origin="http://evil.example") == 403
+    assert followed("/", host="evil.example:8600") == 421
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_bodies_must_be_json(kind: str) -> None:
     answer = ask("POST", "/api/outline", headers={**OWN, "content-type": kind}, content=b"{}")
@@ -73,12 +94,34 @@ def test_bodies_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status"), [(b"", 422), (b"[", 422), (b"{}", 422), (b'{"a": NaN}', 422), (b'{"a": 1, "a": 1}', 422)]
+    ("body", "status"),
+    [
+        *((one, 422) for one in (b"", b"[", b"{}", b'{"a": NaN}', b'{"a": 1, "a": 1}', b"\xff", b'{"n": 1e999}')),
+        (b"[" * 100_000, 422),
+        (b'{"a":' * 50_000, 422),
+        (b"9" * 300_000, 422),
+    ],
+    ids=lambda value: str(value)[:20],
 )
 def test_bad_json(body: bytes, status: int) -> None:
     answer = ask("POST", "/api/outline", headers={**OWN, "content-type": "application/json"}, content=body)
     assert answer.status_code == status
     assert "must" in answer.json()["error"]
+
+
+def test_a_fault_is_told_by_its_kind_and_place_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(self: object, body: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(Desk, "solve", broken)
+    broken.__name__ = "solve"
+    answer = ask("POST", "/api/solve", headers=OWN, json={"a": "secret"}, raising=False)
+    assert (answer.status_code, answer.json()) == (500, {"error": "fault: KeyError"})
+    assert "content-security-policy" in answer.headers
+    assert "fault: KeyError in test_guard.py" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])

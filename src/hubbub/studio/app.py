@@ -1,6 +1,8 @@
 """The web application of the studio: pages, what they load, and the answers of the desk."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,6 +21,7 @@ from hubbub.studio.guard import LARGEST, App, Guard
 from hubbub.studio.site import PAGES, STATIC, Page, rendered
 from hubbub.studio.workers import Workers
 
+log = logging.getLogger("hubbub.studio")
 Handler = Callable[[Request], Awaitable[Response]]
 COMPRESSED = 1024  # bytes from which on a response is compressed
 
@@ -40,7 +43,9 @@ def create_app(
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     compress = Middleware(GZipMiddleware, minimum_size=COMPRESSED)
-    inner = Starlette(routes=listed, middleware=[compress], exception_handlers={HTTPException: _problem})
+    inner = Starlette(
+        routes=listed, middleware=[compress], exception_handlers={HTTPException: _problem, Exception: _fault}
+    )
     return Guard(inner, hosts)
 
 
@@ -97,6 +102,17 @@ def _page(page: Page, pages: tuple[Page, ...]) -> Handler:
 
 def _json(value: dict[str, Any], status: int = 200) -> Response:
     return JSONResponse(value, status, headers={"cache-control": "no-store"})
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """Answer a fault of hubbub by its kind and place: its text may hold people's answers."""
+    del request
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f"{Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}" if place is not None else "unknown"
+    log.error("fault: %s in %s", type(error).__name__, where)
+    return _json({"error": f"fault: {type(error).__name__}"}, 500)
 
 
 async def _problem(request: Request, error: Exception) -> Response:

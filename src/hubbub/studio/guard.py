@@ -71,13 +71,20 @@ class Guard:
             return 421, "the studio answers for its own address only"
         if any(origin != f"http://{hosts[0]}" for origin in origins):
             return 403, "the studio answers to its own page only"
-        if any(site not in ("same-origin", "none") for site in given.get("sec-fetch-site", [])):
+        own = all(site in ("same-origin", "none") for site in given.get("sec-fetch-site", []))
+        if not own and not _opens_a_page(scope, given):
             return 403, "the studio answers to its own page only"
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "the studio knows GET and POST only"
         if scope["method"] == "POST":
             return _refused_body(given)
         return None
+
+
+def _opens_a_page(scope: Scope, given: dict[str, list[str]]) -> bool:
+    """Return True if somebody follows a link to a page in a tab of its own: the other site learns nothing by that."""
+    goes = given.get("sec-fetch-mode") == ["navigate"] and given.get("sec-fetch-dest") == ["document"]
+    return goes and scope["method"] == "GET" and not scope["path"].startswith("/api/")
 
 
 def _refused_body(given: dict[str, list[str]]) -> tuple[int, str] | None:

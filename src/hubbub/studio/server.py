@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8600
-STOPPING = 1
-"""Seconds for requests in progress after the studio was told to stop."""
+STOPPING = 0
+"""Seconds for requests in progress after the studio was told to stop: pages ask again, slow clients do not count."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -98,6 +98,7 @@ def _config(app: App) -> uvicorn.Config:
         lifespan="off",
         interface="asgi3",
         log_config=None,
+        log_level="critical",  # traces of errors may hold what was pasted; the application logs the kind of an error
         access_log=False,
         server_header=False,
         date_header=False,
