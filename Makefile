@@ -69,8 +69,8 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 
 # Measuring branch coverage doubles the time; CI sets COVERAGE=1.
 COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=term)
-test: $(VENV)/.dev ## all tests but long and slow ones and those in a browser; COVERAGE=1 measures branch coverage
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
+test: $(VENV)/.dev ## all tests but long and slow ones, and of those in a browser the essential ones; COVERAGE=1 measures branch coverage
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and (not browser or essential)" $(COVER)
 
 test-long: $(VENV)/.dev ## tests that take seconds each; CI runs them too
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not browser" $(COVER)
@@ -79,8 +79,8 @@ test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs
 	@tools/check_node.sh npm
 	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
 
-test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client
-	$(BIN)/python -m pytest -m browser tests/pages tests/clients tests/studio
+test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client; CI runs them too
+	$(BIN)/python -m pytest -m "browser and not slow" tests/pages tests/clients tests/studio
 
 test-slow: $(VENV)/.dev test-spark-slow ## the slow ones, with those of the Spark engine in its environment
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
