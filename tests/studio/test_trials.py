@@ -51,7 +51,7 @@ def test_surveys() -> None:
     panels = {one["name"]: one for one in trials(SURVEY, "few", [], "")}
     assert list(panels) == ["colour", "dark mode", "age", "load time"]
     assert sum(row["truth"] for row in panels["colour"]["rows"]) == pytest.approx(3000)
-    assert [row["label"] for row in panels["load time"]["rows"]][2] == "50% are below"
+    assert [row["label"] for row in panels["load time"]["rows"]][2] == "50 % are below"
     for panel in panels.values():
         for row in panel["rows"]:
             assert all(np.isfinite([row["truth"], row["estimate"], row["low"], row["high"], *row["others"]]))
@@ -78,6 +78,8 @@ def test_pasted_answers() -> None:
         (f"{ROWS}red,yes,secret,1", "record 4 must answer with a number"),
         (f"{ROWS}red,yes,nan,1", "record 4 must answer with a number"),
         (f"{ROWS}red,secret", "record 4 must have 4 cells"),
+        (f'{ROWS}"{"secret" * 30_000}', "the pasted lines must be a header and lines of answers"),
+        (" ", "the pasted lines must be a header and lines of answers"),
     ],
 )
 def test_bad_answers(rows: str, message: str) -> None:

@@ -170,7 +170,7 @@ class Desk:
     async def report(self, body: Json) -> Answer:
         """Return the report on a plan, beside others that were certified."""
         read = Fields(body, "the request", "tab", "plan", "others")
-        known = [self._plans.get(one) for one in read.texts("others")]
+        known = [self._plans.get(one) for one in dict.fromkeys(read.texts("others"))]
         arguments = {"plan": self._plan(read), "others": [one for one in known if one]}
         return await self._ask("report", _tab(read), arguments)
 

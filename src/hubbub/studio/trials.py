@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hubbub.analyzer import estimate
 from hubbub.bits.entropy import system
-from hubbub.errors import InvalidRecord, check_whole, reject
+from hubbub.errors import InvalidInput, InvalidRecord, check_whole, reject
 from hubbub.estimates import Estimate
 from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
 from hubbub.lab.populations import Population
@@ -92,7 +92,10 @@ def _drawn(shape: str, plan: Plan) -> Collection:
 def _pasted(rows: str, schema: Schema) -> Collection:
     """Return the records of pasted answers: a header with the questions, and a line for each person."""
     assert schema.questions is not None
-    header, *lines = csv.reader(io.StringIO(rows.strip()), skipinitialspace=True)
+    try:
+        header, *lines = csv.reader(io.StringIO(rows.strip()), skipinitialspace=True)
+    except (csv.Error, ValueError):
+        raise InvalidInput("the pasted lines must be a header and lines of answers, separated by commas") from None
     names = [name.strip() for name in header]
     asked = dict(schema.questions.asked)
     if sorted(names) != sorted(asked):
@@ -152,7 +155,9 @@ def _quantiles(found: list[Result], below: NDArray[np.float64]) -> list[dict[str
     edges, n = scales[0].question.edges, scales[0].n
     reached = np.concatenate([[0.0], below / n, [1.0]])
     return [
-        _measured(f"{p:.0%} are below", float(np.interp(p, reached, edges)), [one.quantile(p) for one in scales])
+        _measured(
+            f"{100 * p:.0f} % are below", float(np.interp(p, reached, edges)), [one.quantile(p) for one in scales]
+        )
         for p in QUANTILES
     ]
 

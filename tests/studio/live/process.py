@@ -22,6 +22,7 @@ class Process:
     process: "subprocess.Popen[str]"
     printed: list[str] = field(default_factory=list)
     lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
+    found: str = ""
 
     def follow(self) -> None:
         """Collect what the program prints."""
@@ -33,13 +34,15 @@ class Process:
     def address(self, seconds: float = 60.0) -> str:
         """Return the address of the studio, which the program prints."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while not self.found and time.monotonic() < end:
             with contextlib.suppress(queue.Empty):
                 line = self.lines.get(timeout=0.2)
                 if line.startswith("studio: "):
-                    return line.split()[1].removesuffix("live")
+                    self.found = line.split()[1].removesuffix("live")
+                    break
             assert self.process.poll() is None, "".join(self.printed)
-        raise AssertionError("".join(self.printed))
+        assert self.found, "".join(self.printed)
+        return self.found
 
     def stopped_within(self, seconds: float) -> bool:
         """Send SIGTERM, and return True if no process of the program is alive after some seconds."""

@@ -19,21 +19,22 @@ function place(box, options, label) {
   box.replaceChildren(svg);
 }
 
-/** Margins of all families along one axis: quick lines, certified shapes. */
-export function precision(box, { families, found, chosen, axis, here, central, people, label }) {
+/** Margins of all families along one axis: quick lines, certified shapes. A mean has a range, in which its error is measured. */
+export function precision(box, { families, found, chosen, axis, here, central, people, mean, label }) {
   const shown = families.filter((one) => one[axis].length > 0);
-  const points = shown.flatMap((one) => one[axis].map(([x, y]) => ({ x, y, ...one })));
+  const scaled = (x, y) => (mean === null ? y : y * mean / (axis === 'by_people' ? x : people));
+  const points = shown.flatMap((one) => one[axis].map(([x, y]) => ({ x, y: scaled(x, y), ...one })));
   const dots = shown.filter((one) => found[one.family]?.state === 'certified')
-    .map((one) => ({ ...one, x: here, y: found[one.family].curve, title: found[one.family].name }));
+    .map((one) => ({ ...one, x: here, y: mean === null ? found[one.family].curve : found[one.family].questions[0].margin, title: found[one.family].name }));
   const all = [...points, ...dots, ...central.map(([, y]) => ({ y }))].map((one) => one.y);
-  const low = Math.max(1e-6, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
+  const low = Math.max(1e-9, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
   const own = (one) => one.family === chosen;
   const bottom = low / 1.3;
-  const cap = axis === 'by_epsilon' ? Math.min(top, Math.max(people, 4 * low)) : top;
+  const cap = axis === 'by_epsilon' ? Math.min(top, Math.max(mean ?? people, 4 * low)) : top;
   place(box, {
     height: 250, marginLeft: 46, marginRight: 16, marginBottom: 42,
     x: { type: 'log', label: axis === 'by_epsilon' ? 'ε' : 'people', tickFormat: axis === 'by_epsilon' ? '~g' : compact, ticks: 5 },
-    y: { type: 'log', label: '± people', domain: [bottom, cap * 1.2], clamp: true, tickFormat: (value) => (value < 1 ? plain(value) : compact(value)), ticks: powers(bottom, cap * 1.2) },
+    y: { type: 'log', label: mean === null ? '± people' : '± error of the mean', domain: [bottom, cap * 1.2], clamp: true, tickFormat: (value) => (value < 1 ? plain(value) : compact(value)), ticks: powers(bottom, cap * 1.2) },
     symbol: { domain: Object.keys(SYMBOLS), range: Object.values(SYMBOLS) },
     marks: [
       Plot.gridY(powers(bottom, cap * 1.2), { stroke: 'var(--line)', strokeOpacity: 1 }),
@@ -104,7 +105,7 @@ export function ladder(box, rows) {
         x1: 50, x2: (row) => 100 * Math.max(row.guess, 0.503), y: 'who', insetTop: 20, insetBottom: 4,
         fill: (row) => (row.guess > 0.9 ? 'var(--warn)' : 'var(--accent)'),
       }),
-      Plot.text(rows, { frameAnchor: 'left', y: 'who', dy: -9, text: 'who', textAnchor: 'start', fill: 'var(--ink)' }),
+      Plot.text(rows, { frameAnchor: 'left', y: 'who', dx: 4, dy: -9, text: 'who', textAnchor: 'start', fill: 'var(--ink)' }),
       Plot.text(rows, { x: (row) => 100 * row.guess, y: 'who', dy: 8, dx: 5, text: (row) => percent(row.guess), textAnchor: 'start', fill: 'var(--ink)' }),
       Plot.ruleX([50], { stroke: 'var(--control)' }),
     ],

@@ -13,9 +13,9 @@ export const bold = (text) => el('b', { textContent: text });
 /** A number with three digits, as people write it. */
 export function short(value) {
   if (value === 0) return '0';
-  if (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e12) return value.toExponential(1);
+  if (Math.abs(value) < 1e-6 || Math.abs(value) >= 1e13) return Number(value.toPrecision(3)).toExponential();
   const rounded = Number(value.toPrecision(3));
-  return rounded.toLocaleString('en', { maximumFractionDigits: 6 });
+  return rounded.toLocaleString('en', { maximumFractionDigits: 8 });
 }
 
 /** A certified loss with three digits, rounded up so that nobody is promised too much. */

@@ -31,6 +31,8 @@ const chosen = () => certified().find((one) => one.family === state.family) ?? c
 const guessed = () => outline.families.filter((one) => one.allowed && one.about !== null).sort((a, b) => a.about - b.about)[0];
 /** A protocol whose certificate was late, and that may be more precise than the one shown. */
 const better = (each, one) => each.allowed && found[each.family]?.state === 'late' && (!one || each.about === null || each.about < one.curve);
+/** The name of the protocol that was chosen, if it is not the one shown because it cannot be. */
+const missed = (one) => (one && one.family !== state.family && settled() && !waiting ? outline.families.find((each) => each.family === state.family)?.name : undefined);
 const settled = () => outline.families.every((one) => found[one.family]);
 
 let frame = 0;
@@ -40,21 +42,27 @@ function draw() {
 }
 
 function drawNow() {
+  cancelAnimationFrame(frame);
+  frame = 0;
   if (answered !== generation) return;
   const one = chosen(), about = settled() && !waiting ? undefined : guessed();
-  verdict(one, about, outline.families.some((each) => better(each, one)));
+  verdict(one, about, outline.families.some((each) => better(each, one)), missed(one));
   cards(one, about, outline.central.here);
-  const common = { families: outline.families, found, chosen: one?.family, people: state.n };
+  const common = { families: outline.families, found, chosen: one?.family, people: state.n, mean: meanOf() };
   const { here, by_epsilon: curve } = outline.central;
   precision($('by-epsilon'), { ...common, axis: 'by_epsilon', here: state.eps, central: curve, label: 'Error of each protocol against ε; the table has the figures' });
   const flat = here === null ? [] : [[100, here], [1e7, here]];
   precision($('by-people'), { ...common, axis: 'by_people', here: state.n, central: flat, label: 'Error of each protocol against the number of people; the table has the figures' });
   $('central-hint').hidden = here === null;
-  $('survey-hint').hidden = !isSurvey();
+  $('survey-hint').hidden = state.kind !== 'several';
+  $('edge-hint').hidden = !(outline.families.some((each) => each.by_epsilon.some(([, error]) => error > 1.2 * state.n)));
   table(outline.families, found, one, waiting, (family) => set({ family }, choose));
   status(outline.families, found, waiting);
   take(one);
 }
+
+/** The range of a number whose mean is wanted: its curves are errors of the mean, not of people. */
+const meanOf = () => (state.kind === 'number' && state.measure === 'mean' ? state.high - state.low : null);
 
 function drawRest() {
   const one = chosen();
@@ -78,7 +86,7 @@ function drawAttacks(one) {
   const planning = (each) => (one.honest <= 1 ? '' : each.compromised > planned ? ', more than planned' : ', as planned');
   const who = (each, place) => {
     if (each.compromised === 0) return 'whoever sees the results';
-    return `${place ? '…' : 'whoever sees the results'} and owns ${each.compromised} % of the users${planning(each)}`;
+    return `${place ? '… and' : 'a reader who'} owns ${each.compromised} % of the users${planning(each)}`;
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
   if (one.shuffler) rows.push({ who: 'the shuffler alone, which sees sealed messages', guess: 0.5 });
@@ -110,6 +118,7 @@ async function busy(task) {
   try {
     await task();
   } finally {
+    if (frame) drawNow(); // whoever waits for the end of it must not read what was there before
     running -= 1;
     $('main').setAttribute('aria-busy', String(running > 0));
   }
@@ -129,6 +138,7 @@ async function renewed() {
     outline = known;
     answered = mine;
     found = {};
+    waiting = false;
     $('problem').hidden = true;
     drawNow();
     note('curves');

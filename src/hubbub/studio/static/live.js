@@ -41,13 +41,17 @@ async function fetched(path, query = {}) {
 
 // --- the stream -------------------------------------------------------------------------------------------------------
 
+// A browser has six connections to a host: tabs that nobody sees leave theirs to the others, and catch up when they are seen.
 function follow() {
-  stream = new EventSource("/api/live/events");
+  stream?.close();
+  stream = null;
+  if (document.visibilityState === "hidden") return;
+  const mine = stream = new EventSource("/api/live/events");
   stream.addEventListener("overview", event => { offline(""); show(JSON.parse(event.data)); });
   stream.addEventListener("open", () => offline(""));
   stream.addEventListener("error", () => {
     offline("The studio does not answer. The page shows the last state, and connects again by itself.");
-    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 1500);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === stream) follow(); }, 1500);
   });
 }
 
@@ -284,7 +288,11 @@ function start() {
     put("headline", "No collection is connected.");
     put("clock", "");
     offline("");
-  }, () => undefined).finally(() => { if (find("idle").hidden) follow(); });
+  }, () => undefined).finally(() => {
+    if (!find("idle").hidden) return;
+    document.addEventListener("visibilitychange", follow);
+    follow();
+  });
 }
 
 start();

@@ -27,7 +27,7 @@ function precisionWords(one) {
 }
 
 /** The sentence for a certified plan, or for an estimate that says that it is one. */
-export function verdict(one, about, late) {
+export function verdict(one, about, late, missed) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
     const told = !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
@@ -35,12 +35,13 @@ export function verdict(one, about, late) {
     $('verdict').replaceChildren(...head, ...told);
   } else if (!isSurvey() && one.margin >= state.n) {
     $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '),
-      `the error, ±\u00a0${short(one.margin)} people, is as large as the crowd. Take more people, more ε or fewer rounds.`);
+      `the error, ±\u00a0${short(one.margin)} people, is at least as large as the crowd. Take more people, more ε or fewer rounds.`);
   } else {
     const right = ofHundred(one.guess);
     const rests = one.trust === 'nobody' ? ['It rests on ', bold('nobody else'), '.'] : ['It rests on ', bold(trustOf(one)), '.'];
     $('verdict').replaceChildren(...head, ...precisionWords(one), ' in 95 of 100 collections. Whoever sees the results guesses one person’s answer right in at most ',
-      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '');
+      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '',
+      missed ? ` “${missed}” was chosen, but is not certified.` : '');
   }
   $('verdict').classList.toggle('busy', !one);
 }

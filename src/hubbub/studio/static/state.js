@@ -33,14 +33,18 @@ export function change(values) {
   if (!(state.low < state.high)) state.high = state.low + 1;
 }
 
+/** A text, or a number as one; what else an address holds is no text. */
+const words = (value) => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
+const real = (value) => (typeof value === 'string' || typeof value === 'number' ? Number(value) : NaN);
+
 function checkedQuestions(value) {
   if (!Array.isArray(value) || value.length === 0 || value.length > 12) return undefined;
   const made = value.map((one) => {
-    const name = String(one?.name ?? '').slice(0, 60), [low, high] = [Number(one?.low), Number(one?.high)];
+    const name = words(one?.name).slice(0, 60), [low, high] = [real(one?.low), real(one?.high)];
     const bounds = Number.isFinite(low) && Number.isFinite(high) && low < high ? { low, high } : { low: 0, high: 100 };
-    if (one?.kind === 'choice') return { name, kind: 'choice', labels: [].concat(one.labels ?? []).map(String).slice(0, 100) };
+    if (one?.kind === 'choice') return { name, kind: 'choice', labels: [].concat(one.labels ?? []).map(words).slice(0, 100) };
     if (one?.kind === 'number') return { name, kind: 'number', ...bounds };
-    if (one?.kind === 'scale') return { name, kind: 'scale', ...bounds, buckets: integer(2, 1024)(Number(one.buckets)) ?? 64 };
+    if (one?.kind === 'scale') return { name, kind: 'scale', ...bounds, buckets: integer(2, 1024)(real(one.buckets)) ?? 64 };
     return { name, kind: 'flag' };
   });
   return made;
@@ -51,7 +55,7 @@ export function read() {
   const given = new URLSearchParams(location.hash.slice(1));
   const values = structuredClone(START);
   for (const [key, text] of given) {
-    if (!(key in START)) continue;
+    if (!Object.hasOwn(START, key)) continue;
     if (key === 'questions') {
       try { values.questions = JSON.parse(text); } catch { /* the address was cut off: the example stays */ }
     } else if (typeof START[key] === 'number') values[key] = Number(text);
