@@ -257,6 +257,8 @@ class Uploader:
                 self.journal.settle([number], problem)
                 return
             bundle = self._seal_again(number, attempt)
+            if bundle is None:
+                return
             outcome = self._send([(number, bundle)])
             if outcome is None:
                 self.journal.settle([number], "stored")
@@ -264,8 +266,8 @@ class Uploader:
             problem = outcome
         raise Infeasible("the shuffler's keys changed during every attempt; try again later")
 
-    def _seal_again(self, number: int, attempt: int) -> bytes:
-        """Return a bundle of the same answer for the current keys, which is in the journal."""
+    def _seal_again(self, number: int, attempt: int) -> bytes | None:
+        """Return a bundle of the same answer for the current keys, which is in the journal; None if it was refused."""
         if self.contract.strings is None:
             bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
