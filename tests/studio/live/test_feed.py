@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 from starlette.applications import Starlette
+from tests.service.string_system import StringSystem
 from tests.studio.live.services import (
     EPOCH,
     LABELS,
@@ -300,6 +301,33 @@ def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[s
         assert await feed.read()
         json.dumps(feed.overview(), allow_nan=False)
         assert 3 in feed.task("").series
+        await feed.close()
+
+    run(work)
+
+
+def test_batches_of_strings_are_listed_though_each_shows_others(tmp_path: Path) -> None:
+    """One task of strings must not keep the page from reading the others, whatever its batches show."""
+    system = StringSystem(tmp_path)
+    held = (["köln"] * 40 + ["crash"] * 30, ["köln"] * 70, [f"rare {number}" for number in range(70)])
+    for number, values in enumerate(held):
+        system.people(values, first=100 * number)
+        system.next_epoch()
+        system.deliver()
+    results = system.results()
+    system.shut()
+    assert [len(one["labels"]) for one in results] == [2, 1, 0]
+    services = Services([{**one, "task": TASK, "batch": f"{one['bucket']:032x}"} for one in results])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        task = feed.task(TASK)
+        overview = task.overview()
+        assert (overview["committed"], overview["people"], overview["questions"]) == (3, 210, [])
+        assert len(task.rows()) == 3
+        view = task.view("")
+        assert (view["extent"], view["series"]["figures"], view["pooled"]["rows"]) == ([], [], [])
         await feed.close()
 
     run(work)
