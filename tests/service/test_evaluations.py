@@ -434,7 +434,9 @@ def test_two_replicas_share_the_cap_of_a_client(tmp_path: Path, postgres_url: st
     # Other people do not wait for each other.
     with one._database.transaction():
         ask(system, b"x", account="bob")
-        body = EvaluationRequest(1, (blind(default_group(), b"x").element,), (TICKET_KEY.evaluation().mint(task, "eve"),))
+        body = EvaluationRequest(
+            1, (blind(default_group(), b"x").element,), (TICKET_KEY.evaluation().mint(task, "eve"),)
+        )
         two._left[task, 1] = 1
         two.evaluate(task, body.to_bytes())
     database.close()

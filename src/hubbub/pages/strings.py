@@ -50,7 +50,9 @@ def strings_summary(estimate: StringEstimate, *, level: float) -> str:
 
 def strings_table(estimate: StringEstimate, *, level: float = 0.95, top: int = 20) -> str:
     """Return the most frequent strings as a table, for notebooks."""
-    return f"<p>{escape(strings_summary(estimate, level=level))}</p>{table(*strings_rows(estimate, level=level, top=top))}"
+    return (
+        f"<p>{escape(strings_summary(estimate, level=level))}</p>{table(*strings_rows(estimate, level=level, top=top))}"
+    )
 
 
 def strings_chart(estimate: StringEstimate, *, level: float = 0.95, top: int = 20) -> Chart:
