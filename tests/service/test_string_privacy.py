@@ -44,16 +44,28 @@ def test_a_string_of_one_holder_is_found_nowhere(tmp_path: Path, caplog: pytest.
     sender.prepare(values, system.admissions(range(len(values))))
     sender.send()
     slot = next(one for one, people in open_counts(system) if people == 1 and opens_to(system, one, CANARY))
-    system.next_epoch()
+    texts = [CANARY.encode(), CANARY.encode().hex().encode()]
+    sealed = [slot, slot.hex().encode()]
+
+    def search() -> None:
+        for place, data in stored_bytes(tmp_path).items():
+            # Not even its seal: the rows of the shuffler are encrypted once more.
+            for needle in (*texts, *sealed):
+                assert needle not in data, place
+
+    search()
+    system.clock.advance(60)
+    system.shuffler.tick()
+    search()
+    system.shuffler.shuffle()
+    search()
+    # The control: a slot that is shown is in the chunks that wait for their delivery.
+    shown = released(system, "")[0][0]
+    assert any(shown in data for data in stored_bytes(tmp_path).values())
     system.deliver()
     (result,) = system.results()
     assert set(numbers(result)) == {"crash at 0x1f", "out of memory"}
-    texts = [CANARY.encode(), CANARY.encode().hex().encode()]
-    sealed = [slot, slot.hex().encode()]
-    for place, data in stored_bytes(tmp_path).items():
-        # Not even its seal: the rows of the shuffler are encrypted once more.
-        for needle in (*texts, *sealed):
-            assert needle not in data, place
+    search()
     for kind, body in transport.seen:
         assert not any(text in body for text in texts), kind
     assert CANARY not in caplog.text
