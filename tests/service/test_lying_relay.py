@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.service.admissions import BY_TICKET
 from tests.service.string_system import DirectTransport, StringSystem
 from tests.service.test_string_batches import open_counts
 
@@ -89,10 +90,12 @@ def test_a_client_never_returns_to_an_older_key(system: StringSystem) -> None:
     assert "evaluate" not in [kind for kind, _ in relay.seen[asked:]]
 
 
-@pytest.mark.parametrize("kind", ["open", "ticket"])
-def test_a_relay_gains_nothing_by_waiting_until_the_shuffler_destroys_its_key(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("admission", [Admission(), BY_TICKET], ids=["open", "ticket"])
+def test_a_relay_gains_nothing_by_waiting_until_the_shuffler_destroys_its_key(
+    tmp_path: Path, admission: Admission
+) -> None:
     """The bucket is open all the time. A bundle for the shuffler's next key would count the same person in it again."""
-    system = StringSystem(tmp_path, **({"admission": Admission()} if kind == "open" else {}))
+    system = StringSystem(tmp_path, admission=admission)
     sender = system.uploader(Denying(system))
     sender.prepare(["lone"], system.admissions(["ada"]))
     ring = system.shuffler.keyring
