@@ -73,6 +73,23 @@ def test_directories_and_result_files(tmp_path: Path, run: Run, plan: str) -> No
     assert json.loads(inspected.stdout)["release"] == "strings"
 
 
+def test_the_rest_is_stated_at_the_level_of_the_intervals(tmp_path: Path, run: Run, plan: str) -> None:
+    values, raw, mixed = write(tmp_path, "v.csv"), f"{tmp_path}/raw.hub", f"{tmp_path}/mixed.hub"
+    run("randomize", values, "--column", "text", "--plan", plan, "-o", raw)
+    run("shuffle", raw, "--plan", plan, "-o", mixed)
+    for level in ("0.5", "0.999"):
+        other = json.loads(run("estimate", mixed, "--plan", plan, "--level", level, "--json").stdout)["other"]
+        shown = run("estimate", mixed, "--plan", plan, "--level", level, "-o", f"{tmp_path}/e.html").stdout
+        assert f"{other['low']} to {other['high']} people have another one" in shown
+        assert f"{other['low']} to {other['high']} people have another one" in Path(tmp_path, "e.html").read_text()
+
+
+def test_a_file_of_values_of_another_kind_is_named_as_such(tmp_path: Path, run: Run, plan: str) -> None:
+    (tmp_path / "values.json").write_text("[]")
+    found = run("randomize", str(tmp_path / "values.json"), "--plan", plan, "-o", str(tmp_path / "raw.hub"))
+    assert "the name of the file of values must end in" in found.stderr
+
+
 def test_plan_frontier_and_explanation(run: Run, plan: str) -> None:
     request = ["--strings", "64", "-n", "1e6", "--epsilon", "1", "--delta", "1e-8"]
     found = run("plan", *request)

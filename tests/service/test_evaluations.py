@@ -1,18 +1,21 @@
 """Evaluations: proofs that are checked, caps that survive a restart, keys that belong to one task and one key."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.admissions import TICKET_KEY, TOKEN_KEY
+from tests.service.admissions import ISSUER, TICKET_KEY, TOKEN_KEY
 from tests.service.string_system import RELAY, DirectTransport, StringSystem
 
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, NoResponse, Problem, WireError
 from hubbub.oprf import Key, blind, finalize
 from hubbub.planner import cost
 from hubbub.privacy import Budget
+from hubbub.service.analyzer.evaluations import Evaluations
+from hubbub.service.runtime.database import open_database
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation, write_evaluation
@@ -397,3 +400,66 @@ def test_an_account_at_its_limit_keeps_nobody_else_waiting(tmp_path: Path) -> No
     assert sender.send().stored == 9
     assert system.counts().accepted == 69
     system.shut()
+
+
+@pytest.mark.postgres
+@pytest.mark.long
+def test_two_replicas_share_the_cap_of_a_client(tmp_path: Path, postgres_url: str) -> None:
+    """A transaction sees no uncommitted rows of another one: both would count themselves below the cap."""
+    system = StringSystem(tmp_path, url=postgres_url, terms=terms(per_client=1))
+    task, one = system.contract.task, system.analyzer.evaluations
+    database = open_database(postgres_url.format(role="analyzer"))
+    contract = system.contract
+    two = Evaluations(database, system.analyzer.keyring, lambda _: contract, {ISSUER: TICKET_KEY.evaluation()})
+    ticket = TICKET_KEY.evaluation().mint(task, "ada")
+    requests = [EvaluationRequest(1, (blind(default_group(), b"x").element,), (ticket,)).to_bytes() for _ in range(2)]
+    outcomes: list[str] = []
+
+    def ask_other() -> None:
+        try:
+            two.evaluate(task, requests[1])
+            outcomes.append("made")
+        except Problem as problem:
+            outcomes.append(problem.name)
+
+    other = threading.Thread(target=ask_other)
+    with one._database.transaction():
+        one.evaluate(task, requests[0])
+        other.start()
+        other.join(0.5)
+        # It waits for the transaction of the first, which is not over.
+        assert outcomes == []
+    other.join()
+    assert outcomes == ["evaluation-limit"]
+    # Other people do not wait for each other.
+    with one._database.transaction():
+        ask(system, b"x", account="bob")
+        body = EvaluationRequest(
+            1, (blind(default_group(), b"x").element,), (TICKET_KEY.evaluation().mint(task, "eve"),)
+        )
+        two._left[task, 1] = 1
+        two.evaluate(task, body.to_bytes())
+    database.close()
+    system.shut()
+
+
+def test_a_string_whose_second_evaluation_is_refused_is_settled(system: StringSystem) -> None:
+    """The keys have changed, and the analyzer, or a relay in its name, does not evaluate the string again."""
+
+    class Refusing(DirectTransport):
+        refuses = False
+
+        def evaluate(self, task: str, body: bytes) -> Response:
+            return Response(403, "bad-token") if self.refuses else super().evaluate(task, body)
+
+    transport = Refusing(system)
+    sender = system.uploader(transport)
+    sender.prepare(["crash", "burn"], system.admissions(["ada", "bob"]))
+    sender.evaluate_strings()
+    system.people(["other"] * 60, first=1000)
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    system.next_epoch()
+    transport.refuses = True
+    outcome = sender.send()
+    assert (outcome.stored, outcome.waiting, outcome.refused) == (0, 0, {"bad-token": 2})

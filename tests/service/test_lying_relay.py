@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.service.admissions import BY_TICKET
 from tests.service.string_system import DirectTransport, StringSystem
 from tests.service.test_string_batches import open_counts
 
@@ -89,6 +90,28 @@ def test_a_client_never_returns_to_an_older_key(system: StringSystem) -> None:
     assert "evaluate" not in [kind for kind, _ in relay.seen[asked:]]
 
 
+@pytest.mark.parametrize("admission", [Admission(), BY_TICKET], ids=["open", "ticket"])
+def test_a_relay_gains_nothing_by_waiting_until_the_shuffler_destroys_its_key(
+    tmp_path: Path, admission: Admission
+) -> None:
+    """The bucket is open all the time. A bundle for the shuffler's next key would count the same person in it again."""
+    system = StringSystem(tmp_path, admission=admission)
+    sender = system.uploader(Denying(system))
+    sender.prepare(["lone"], system.admissions(["ada"]))
+    ring = system.shuffler.keyring
+    for _ in range(3):
+        with pytest.raises(Infeasible):
+            sender.send()
+        ring.rotate()
+        system.clock.advance(ring.lifetime + ring.grace)
+        system.shuffler.tick()
+        system.shuffler.fetch_keys(system.link)
+    assert 1 not in {key.id for key in ring.public_keys()}
+    assert [people for _, people in open_counts(system)] == [1]
+    assert system.counts().accepted == 1
+    system.shut()
+
+
 def test_an_answer_that_waits_for_its_second_evaluation_keeps_its_keys(system: StringSystem) -> None:
     sender = system.uploader(Denying(system))
     sender.prepare(["lone"])
@@ -125,8 +148,9 @@ def keys(analyzer: int, shuffler: int, *listed: int) -> StringKeys:
 )
 def test_keys_supersede_others_only_by_signed_lists(now: StringKeys, superseded: bool) -> None:
     before = keys(2, 4).ids
-    assert now.supersede(before) is superseded
-    assert now.supersede(b"")
+    assert now.supersede(before, admitted=True) is superseded
+    assert now.supersede(before, admitted=False) is (superseded and now.analyzer.id > 2)
+    assert now.supersede(b"", admitted=False)
 
 
 def test_journals_of_older_versions_are_read(system: StringSystem, tmp_path: Path) -> None:

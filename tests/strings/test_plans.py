@@ -49,6 +49,16 @@ def test_a_string_of_nobody_is_never_shown_and_that_of_one_person_with_at_most_d
             assert 0.0 < hb.chance_shown(found, 1) <= found.guarantee.delta <= delta
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.7, 1e-18), (1.5, 1e-20), (3.0, 1e-16), (9.0, 1e-20)])
+def test_a_scale_that_is_rounded_down_does_not_bound_delta(epsilon: float, delta: float) -> None:
+    """2/ε as a float may be smaller than 2/ε: the largest loss is then above ε, by less than any shift can hide."""
+    found = hb.plan(SCHEMA, 1000, epsilon=epsilon, delta=delta, trust="shuffler-noise")
+    assert found.guarantee.meets(hb.Budget(epsilon, delta))
+    assert found.protocol.shuffler_fakes is not None
+    assert found.protocol.shuffler_fakes.scale == pytest.approx(2 / epsilon, rel=1e-12)
+    assert checker.verify(found.to_json()).state is checker.State.CONFIRMED
+
+
 @pytest.mark.parametrize("trust", ["shuffling", "nobody"])
 def test_strings_need_a_shuffler_that_draws(trust: Any) -> None:
     with pytest.raises(Infeasible, match="shuffler-noise"):

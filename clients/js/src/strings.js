@@ -196,12 +196,14 @@ export async function readStringKeys(text, contract, now) {
  * Return true if the signed lists show that a bundle sealed to other keys is not taken any more.
  *
  * The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from counting a
- * person again and again, until the string of one holder is shown.
+ * person again and again, until the string of one holder is shown. A bundle whose key the shuffler has destroyed may be stored in a
+ * bucket that is still open; only a ticket or token, or another key of the analyzer, makes a second one harmless.
  * @param {StringKeys} keys
  * @param {number[]} before the ids of the keys of analyzer and shuffler
+ * @param {boolean} admitted by a ticket or token
  */
-export function supersede({ analyzer, shuffler, listed }, [first = 0, second = 0]) {
-  const destroyed = !listed.includes(second) && shuffler.id > second;
+export function supersede({ analyzer, shuffler, listed }, [first = 0, second = 0], admitted) {
+  const destroyed = admitted && !listed.includes(second) && shuffler.id > second;
   return analyzer.id > first || (analyzer.id === first && destroyed);
 }
 
@@ -236,7 +238,7 @@ class StringUploader extends Uploader {
     const given = unhex(admission);
     for (let attempt = 0; attempt < this.attempts; attempt++) {
       const keys = await this.fetchKeys();
-      if (sealedTo && sent && !supersede(keys, sealedTo)) {
+      if (sealedTo && sent && !supersede(keys, sealedTo, contract.admission.kind !== 'open')) {
         // The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
         await (this.transport.pause ?? sleep)(PAUSE * 2 ** attempt);
         return sent;

@@ -119,12 +119,12 @@ def read_key(path: str | None) -> bytes | None:
 def engine_options(command: Command[R]) -> Command[R]:
     """Add the options of the engine; the command gets ``engine``."""
 
-    @click.option("--engine", "name", type=ENGINES, default="local", help="Where to run (spark needs the extra).")
+    @click.option("--engine", "chosen", type=ENGINES, default="local", help="Where to run (spark needs the extra).")
     @click.option("--master", metavar="URL", help="Spark: the master, such as local[2] or spark://host:7077.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Spark: a setting; may be repeated.")
     @functools.wraps(command)
-    def wrapped(*args: Any, name: str, master: str | None, settings: tuple[str, ...], **rest: Any) -> R:
-        return command(*args, engine=EngineOptions(name, master, settings), **rest)
+    def wrapped(*args: Any, chosen: str, master: str | None, settings: tuple[str, ...], **rest: Any) -> R:
+        return command(*args, engine=EngineOptions(chosen, master, settings), **rest)
 
     return wrapped
 

@@ -33,6 +33,6 @@ def deliver_strings(paths: tuple[str, ...], plan: Plan, request: SurveyRequest, 
         view, achieved = screen.console(), found.guarantee
         view.print(screen.grid("", *strings_rows(found, level=level, top=top)))
         mention_more(len(found), top, "strings")
-        view.print(strings_summary(found))
+        view.print(strings_summary(found, level=level))
         assert achieved is not None
         view.print(f"This batch is ({achieved.epsilon:.4g}, {achieved.delta:.3g})-differentially private.")

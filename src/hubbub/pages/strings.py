@@ -40,9 +40,9 @@ def strings_rows(estimate: StringEstimate, *, level: float, top: int | None) -> 
     return ["string", "people", f"{100 * level:g}% interval", "note"], rows
 
 
-def strings_summary(estimate: StringEstimate) -> str:
+def strings_summary(estimate: StringEstimate, *, level: float) -> str:
     """Return the outcome in a sentence."""
-    low, high = estimate.other()
+    low, high = estimate.other(level)
     rest = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     number = f"{len(estimate):,} string{'' if len(estimate) == 1 else 's'}"
     return f"{number} of {estimate.n:,} people; {rest} people have another one, or none."
@@ -50,7 +50,9 @@ def strings_summary(estimate: StringEstimate) -> str:
 
 def strings_table(estimate: StringEstimate, *, level: float = 0.95, top: int = 20) -> str:
     """Return the most frequent strings as a table, for notebooks."""
-    return f"<p>{escape(strings_summary(estimate))}</p>{table(*strings_rows(estimate, level=level, top=top))}"
+    return (
+        f"<p>{escape(strings_summary(estimate, level=level))}</p>{table(*strings_rows(estimate, level=level, top=top))}"
+    )
 
 
 def strings_chart(estimate: StringEstimate, *, level: float = 0.95, top: int = 20) -> Chart:
@@ -69,7 +71,7 @@ def strings_chart(estimate: StringEstimate, *, level: float = 0.95, top: int = 2
 def strings_blocks(estimate: StringEstimate, *, level: float, top: int) -> list[Block]:
     """Return the most frequent strings for a report: a sentence, a chart and a table."""
     shown = Table(*strings_rows(estimate, level=level, top=top), folded="As a table")
-    return [strings_summary(estimate), *_drawn(estimate, level, top), shown]
+    return [strings_summary(estimate, level=level), *_drawn(estimate, level, top), shown]
 
 
 def _drawn(estimate: StringEstimate, level: float, top: int) -> list[Block]:
@@ -98,7 +100,7 @@ def strings_page(estimate: StringEstimate, *, level: float = 0.95, top: int = 20
         Report(
             title="Strings",
             heading="Strings that many people hold",
-            lede=strings_summary(estimate),
+            lede=strings_summary(estimate, level=level),
             tiles=tiles,
             sections=sections,
             note=FOOT,

@@ -6,6 +6,7 @@ does not apply.
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 from scipy.special import ndtri
 
@@ -170,8 +171,19 @@ def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release
     gaussian = math.sqrt(changes / request.signal)
 
     def by_laplace(budget: Budget) -> Calibrated:
-        fakes = Fakes.laplace(changes / budget.epsilon, 0)
-        return _flipped(request, draft(request.schema, request.n, budget, q=0, m=fakes, release=release), budget)
+        scale = changes / budget.epsilon
+        try:
+            clear = shifted(scale, budget)
+        except Infeasible:
+            # Rounded down, the scale has a loss of slightly more than ε, and a δ of its own that no shift lowers.
+            if Fraction(scale) * Fraction(budget.epsilon) >= changes:
+                raise
+            clear = shifted(math.nextafter(scale, math.inf), budget)
+        return _flipped(request, clear, budget)
+
+    def shifted(scale: float, budget: Budget) -> Calibrated:
+        fakes = Fakes.laplace(scale, 0)
+        return draft(request.schema, request.n, budget, q=0, m=fakes, release=release)
 
     def by_gaussian(budget: Budget) -> Calibrated:
         least = math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta)

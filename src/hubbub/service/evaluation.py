@@ -36,17 +36,19 @@ class StringKeys:
         """The ids of both keys, as the journal keeps them."""
         return self.analyzer.id.to_bytes(2, "big") + self.shuffler.id.to_bytes(2, "big")
 
-    def supersede(self, before: bytes) -> bool:
+    def supersede(self, before: bytes, *, admitted: bool) -> bool:
         """Return True if the signed lists show that a bundle sealed to the keys ``before`` is not taken any more.
 
         The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from
-        counting a person again and again, until the string of one holder is shown.
+        counting a person again and again, until the string of one holder is shown. A bundle whose key the shuffler has
+        destroyed may be stored in a bucket that is still open; unless the person is ``admitted`` once, by a ticket or
+        token, only another key of the analyzer, which is one of another bucket, makes a second bundle harmless.
         """
         if not before:
             return True
         analyzer, shuffler = int.from_bytes(before[:2], "big"), int.from_bytes(before[2:], "big")
         destroyed = shuffler not in self.listed and self.shuffler.id > shuffler
-        return self.analyzer.id > analyzer or (self.analyzer.id == analyzer and destroyed)
+        return self.analyzer.id > analyzer or (admitted and self.analyzer.id == analyzer and destroyed)
 
 
 @dataclass(frozen=True, slots=True)

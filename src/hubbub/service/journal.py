@@ -140,9 +140,10 @@ class Journal:
         """Store a new seal of the same messages before it is sent."""
         self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
 
-    def bundle(self, number: int) -> bytes:
-        """Return the sealed bundle of an answer."""
-        return bytes(self._store.execute("SELECT bundle FROM answers WHERE no = ?", (number,)).fetchone()[0])
+    def bundle(self, number: int) -> bytes | None:
+        """Return the sealed bundle of an answer; None if it is settled, or waits for its evaluation."""
+        found = self._store.execute("SELECT bundle FROM answers WHERE no = ?", (number,)).fetchone()[0]
+        return None if found is None else bytes(found)
 
     def settle(self, numbers: Iterable[int], state: str) -> None:
         """Set the state of answers, ``stored`` or the name of a problem, and delete everything else about them."""

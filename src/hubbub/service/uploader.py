@@ -185,7 +185,7 @@ class Uploader:
             while waiting := self.journal.unsealed(limit, passed):
                 keys = keys or self._retry(self._fetch_string_keys)
                 answers = [UnsealedString(*one) for one in waiting]
-                if not all(keys.supersede(one.before) for one in answers):
+                if not all(keys.supersede(one.before, admitted=self._admitted) for one in answers):
                     keys = None
                     break
                 body = evaluation_request(answers, self.contract, keys)
@@ -209,6 +209,11 @@ class Uploader:
             else:
                 return
         raise Infeasible("the analyzer's keys changed during every attempt; try again later")
+
+    @property
+    def _admitted(self) -> bool:
+        """True if a ticket or token keeps the shuffler from counting a person twice."""
+        return self.contract.admission.kind != "open"
 
     def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
         return self._retry(lambda: issuer.request(body, code), 200)
@@ -257,6 +262,8 @@ class Uploader:
                 self.journal.settle([number], problem)
                 return
             bundle = self._seal_again(number, attempt)
+            if bundle is None:
+                return
             outcome = self._send([(number, bundle)])
             if outcome is None:
                 self.journal.settle([number], "stored")
@@ -264,13 +271,14 @@ class Uploader:
             problem = outcome
         raise Infeasible("the shuffler's keys changed during every attempt; try again later")
 
-    def _seal_again(self, number: int, attempt: int) -> bytes:
-        """Return a bundle of the same answer for the current keys, which is in the journal."""
+    def _seal_again(self, number: int, attempt: int) -> bytes | None:
+        """Return a bundle of the same answer for the current keys, which is in the journal; None if it was refused."""
         if self.contract.strings is None:
             bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
             return bundle
-        if not self._retry(self._fetch_string_keys).supersede(self.journal.sealed_to(number)):
+        keys = self._retry(self._fetch_string_keys)
+        if not keys.supersede(self.journal.sealed_to(number), admitted=self._admitted):
             # The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
             self.pause(min(LONGEST_PAUSE, 0.25 * 2**attempt))
             return self.journal.bundle(number)

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.service.string_system import StringSystem
 from tests.studio.live.services import (
     EPOCH,
     LABELS,
@@ -336,6 +337,33 @@ def test_only_so_many_tasks_are_followed_and_none_whose_id_is_an_address() -> No
         assert await feed.read()
         assert feed.task("").id == TASK
         assert len(feed.tasks) == MAX_TASKS
+        await feed.close()
+
+    run(work)
+
+
+def test_batches_of_strings_are_listed_though_each_shows_others(tmp_path: Path) -> None:
+    """One task of strings must not keep the page from reading the others, whatever its batches show."""
+    system = StringSystem(tmp_path)
+    held = (["köln"] * 40 + ["crash"] * 30, ["köln"] * 70, [f"rare {number}" for number in range(70)])
+    for number, values in enumerate(held):
+        system.people(values, first=100 * number)
+        system.next_epoch()
+        system.deliver()
+    results = system.results()
+    system.shut()
+    assert [len(one["labels"]) for one in results] == [2, 1, 0]
+    services = Services([{**one, "task": TASK, "batch": f"{one['bucket']:032x}"} for one in results])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        task = feed.task(TASK)
+        overview = task.overview()
+        assert (overview["committed"], overview["people"], overview["questions"]) == (3, 210, [])
+        assert len(task.rows()) == 3
+        view = task.view("")
+        assert (view["extent"], view["series"]["figures"], view["pooled"]["rows"]) == ([], [], [])
         await feed.close()
 
     run(work)

@@ -139,6 +139,8 @@ class Evaluations:
         """Record the elements of each admission, and return how many are new, in the caller's transaction."""
         digests = [hashlib.sha256(element).digest()[:_DIGEST] for element in elements]
         rows = sorted({(*name, client, digest) for client, digest in zip(clients, digests, strict=True)})
+        # Two replicas that count at once would not see each other's rows.
+        self._database.hold(clients)
         new = len(self._database.insert_new("evaluated", rows, "element"))
         query = "SELECT COUNT(*) FROM evaluated WHERE task = ? AND key_id = ? AND client = ?"
         for client in sorted(set(clients)):

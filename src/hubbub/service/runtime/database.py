@@ -5,6 +5,7 @@ full, read-only, connection lost) rolls it back and raises :class:`StoreFailure`
 """
 
 import contextlib
+import hashlib
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
@@ -127,6 +128,10 @@ class Database(ABC):
     def exclude(self, table: str) -> None:
         """Keep other transactions from changing a table until this one has ended."""
         del table
+
+    def hold(self, names: Iterable[bytes]) -> None:
+        """Let other transactions that hold one of the same names wait until this one has ended."""
+        del names
 
     def create_partitioned(self, table: str, column: str) -> None:
         """Create a table that does not exist, partitioned by the hash of a column where the database can do that."""
@@ -282,6 +287,12 @@ class Postgres(Database):
     def exclude(self, table: str) -> None:
         """Lock a table against changes, not against reads."""
         self.run(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+
+    def hold(self, names: Iterable[bytes]) -> None:
+        """Take an advisory lock for each name, in one order, so that two transactions never wait for each other."""
+        digests = {hashlib.sha256(name).digest()[:8] for name in names}
+        for number in sorted(int.from_bytes(one, "big", signed=True) for one in digests):
+            self.rows("SELECT pg_advisory_xact_lock(?)", number)
 
     def create_partitioned(self, table: str, column: str) -> None:
         """Create a table that does not exist in :data:`PARTITIONS` parts, by the hash of a column."""

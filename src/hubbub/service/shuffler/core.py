@@ -181,11 +181,18 @@ class Shuffler:
         }
 
     def shuffle(self) -> list[str]:
-        """Shuffle the sealed buckets, delete the data of those that have ended, and return the ids of new batches."""
+        """Shuffle the sealed buckets, delete the data of those that have ended, and return the ids of new batches.
+
+        If there are new ones, :meth:`deliver` deletes the data: how long that takes depends on how many strings differ,
+        and the analyzer must not see it by the time at which a batch arrives.
+        """
+        done: list[str] = []
         try:
-            return self._shuffles.run()
+            done = self._shuffles.run()
         finally:
-            self._buckets.sweep(self.tasks.rows())
+            if not done:
+                self._buckets.sweep(self.tasks.rows())
+        return done
 
     def fetch_keys(self, client: AnalyzerClient) -> None:
         """Fetch the analyzer's key list and counters, and state the keys in use.
@@ -213,15 +220,15 @@ class Shuffler:
             raise failures[0]
 
     def deliver(self, client: AnalyzerClient) -> bool:
-        """Try once to deliver every waiting bucket, and return True if any is left."""
+        """Try once to deliver every waiting bucket, delete the data of ended ones, and return True if any is left."""
+        failures: list[Exception] = []
         try:
             left = self._deliveries.run(client)
+            for task in self.tasks.reachable():
+                with _collect(failures):
+                    self._statements.send(task, client)
         finally:
             self._buckets.sweep(self.tasks.rows())
-        failures: list[Exception] = []
-        for task in self.tasks.reachable():
-            with _collect(failures):
-                self._statements.send(task, client)
         if failures:
             raise failures[0]
         return left

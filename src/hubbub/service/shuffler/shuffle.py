@@ -39,6 +39,7 @@ from hubbub.service.shuffler.counters import (
     Subtraction,
     chunk_of,
     read_slots,
+    release_seconds,
     shown_slots,
 )
 from hubbub.service.shuffler.incidents import Incidents
@@ -176,13 +177,17 @@ class Shuffles:
     ) -> tuple[list[str], list[int]]:
         """Subtract a draw from the count of every slot, and store what is left in chunks, as in :meth:`_write_chunks`.
 
-        Only the slots that are shown are in memory. Nothing depends on how many others there are.
+        Only the slots that are shown are in memory. Nothing depends on how many others there are, not even the time.
         """
-        drawn = contract.plan.protocol.shuffler_fakes
+        drawn, begun = contract.plan.protocol.shuffler_fakes, time.monotonic()
         assert drawn is not None
         counts = self._counted(read_slots(self._database, *_key(bucket)), lease)
         shown = shown_slots(counts, cipher, Subtraction(seed, drawn), bucket.bundles)
         reach("shuffle-subtracted")
+        end = begun + release_seconds(bucket.bundles, time.monotonic() - begun)
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 1.0))
+            self._renew(lease)
         digests, sizes = [], []
         step = max(1, CHUNK_BYTES // contract.row_size)
         for index, start in enumerate(range(0, len(shown), step)):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import WireError
+from hubbub.strings.estimates import FORMAT
 
 Floats = NDArray[np.float64]
 MAX_CELLS = 8_000_000
@@ -107,9 +108,9 @@ class BatchSeries:
         return bucket in self.heads
 
     def add(self, result: Mapping[str, Any]) -> BatchHead:
-        """Add the result of a batch."""
+        """Add the result of a batch; of strings that nobody listed only its head, because each batch shows others."""
         head = BatchHead.of(result)
-        if head.state == "committed":
+        if head.state == "committed" and not _shows_strings(result):
             self._append(head, *_columns(result))
         self.heads[head.bucket] = head
         return head
@@ -172,6 +173,11 @@ class BatchSeries:
             if further == found:
                 return found
             found = further
+
+
+def _shows_strings(result: Mapping[str, Any]) -> bool:
+    estimate = result.get("estimate")
+    return isinstance(estimate, Mapping) and estimate.get("format") == FORMAT
 
 
 def _columns(result: Mapping[str, Any]) -> tuple[tuple[Figure, ...], Floats]:

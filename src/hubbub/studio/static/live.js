@@ -196,11 +196,15 @@ function series(view, task, last) {
   place.replaceChildren(...made);
   const of = view.figures_of_question > shown.figures.length ? ` The ${shown.figures.length} largest of ${count(view.figures_of_question)} answers are shown.` : "";
   const each = shown.per_point > 1 ? `each point is the mean of up to ${count(shown.per_point)} batches` : "each point is one batch";
-  put("series-words", !shown.first.length ? "No batch is in this window."
+  put("series-words", strings(task) ? "Every batch shows other strings, so that there is no line to draw: hubbub results lists them."
+    : !shown.first.length ? "No batch is in this window."
     : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, the band is its 95 % interval. `
     + `Time is UTC.${lost.length ? " Dashed lines are withheld batches." : ""}${of}`);
   put("window", last ? "the past is shown; it does not move" : "");
 }
+
+/** A task with results and no questions collects strings that nobody listed. */
+const strings = task => task.committed > 0 && !task.questions.length;
 
 function pooled(view, task) {
   const found = view.pooled, place = find("pooled"), key = JSON.stringify([found, place.clientWidth]);
@@ -208,7 +212,8 @@ function pooled(view, task) {
   state.pooled = key;
   place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
   put("pooled-title", task.rounds > 1 && found.round ? `All batches of round ${found.round} together` : "All batches together");
-  const left = found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
+  const left = strings(task) ? " Strings of two batches are not added: how many people hold one that is not shown is not known."
+    : found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
   put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
     + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added: they may hold the same people." : ""}${left}` : `Nothing to pool yet.${left}`);
 }
