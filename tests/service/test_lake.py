@@ -529,6 +529,43 @@ def test_the_folder_is_the_one_that_was_used_first(tmp_path: Path) -> None:
     system.shut()
 
 
+def test_analyzers_that_mark_a_new_folder_at_the_same_time_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stores of their own do not exclude each other: the mark of the first must not be replaced by the second."""
+    first, second = module.Lake(tmp_path / "lake"), module.Lake(tmp_path / "lake")
+    make, known = module.canonical, []
+
+    def overtaken(document: dict[str, str]) -> bytes:
+        monkeypatch.setattr(module, "canonical", make)
+        known.append(first.bind(""))
+        return make(document)
+
+    monkeypatch.setattr(module, "canonical", overtaken)
+    assert [second.bind("")] == known
+    first.check()
+    assert directories(tmp_path / "lake") == []
+
+
+def test_a_folder_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = exporting(tmp_path)
+    system.deliver(batch_of(system))
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("mkdir", "rename"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pathlib.Path.{name}", denied)
+            with pytest.raises(PermissionError):
+                system.core.export()
+        assert name_of(system.contract) not in directories(tmp_path / "lake")
+        assert opened(system) > 0
+    assert export(system) == 1
+    assert directories(tmp_path / "lake") == [name_of(system.contract)], "nothing hidden is left behind"
+    system.shut()
+
+
 def test_without_pyarrow_a_lake_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtra, match="export of batches needs the extra 'frames'"):
