@@ -25,6 +25,7 @@ from tests.service.test_surveys import PEOPLE, RESPONSE, SHUFFLER, N
 
 import hubbub as hb
 from hubbub.accountant.accounting import VIEWS
+from hubbub.canonical import canonical
 from hubbub.errors import Infeasible, InvalidInput, MissingExtra, StoreFailure, WireError
 from hubbub.io.directories import MANIFEST, Manifest, read_directory, write_directory
 from hubbub.service.analyzer import exports
@@ -534,12 +535,12 @@ def test_analyzers_that_mark_a_new_folder_at_the_same_time_share_it(
 ) -> None:
     """Stores of their own do not exclude each other: the mark of the first must not be replaced by the second."""
     first, second = module.Lake(tmp_path / "lake"), module.Lake(tmp_path / "lake")
-    make, known = module.canonical, []
+    known: list[str] = []
 
     def overtaken(document: dict[str, str]) -> bytes:
-        monkeypatch.setattr(module, "canonical", make)
+        monkeypatch.setattr(module, "canonical", canonical)
         known.append(first.bind(""))
-        return make(document)
+        return canonical(document)
 
     monkeypatch.setattr(module, "canonical", overtaken)
     assert [second.bind("")] == known
