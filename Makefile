@@ -34,7 +34,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs bench-docs-spark lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -157,6 +157,9 @@ docs-check: docs ## look at every page of the book in headless Chromium; picture
 
 bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book; ONLY="study services" for some
 	$(BENCH)/bin/python -m docs.record $(ONLY)
+
+bench-docs-spark: $(SPARK)/.spark ## the same for the Spark engine, in its environment; needs Java
+	$(SPARK)/bin/python -m docs.record spark
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }

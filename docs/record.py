@@ -1,6 +1,7 @@
-"""Run the benchmarks and store their figures for the benchmark page: ``make bench-docs``.
+"""Run the benchmarks and store their figures for the benchmark page: ``make bench-docs``, ``make bench-docs-spark``.
 
-Figures are stored with the date, the machine and the versions; host names are not stored.
+The interpreter that runs this runs the benchmarks, so that the versions are those of its environment. Figures are
+stored with the date, the machine and the versions; host names are not stored.
 """
 
 import datetime
@@ -29,6 +30,7 @@ VERSIONS = (
     "multi-freq-ldpy",
     "duckdb",
     "polars",
+    "pyspark",
 )
 
 

@@ -25,6 +25,7 @@ from tests.service.test_surveys import PEOPLE, RESPONSE, SHUFFLER, N
 
 import hubbub as hb
 from hubbub.accountant.accounting import VIEWS
+from hubbub.canonical import canonical
 from hubbub.errors import Infeasible, InvalidInput, MissingExtra, StoreFailure, WireError
 from hubbub.io.directories import MANIFEST, Manifest, read_directory, write_directory
 from hubbub.service.analyzer import exports
@@ -526,6 +527,43 @@ def test_the_folder_is_the_one_that_was_used_first(tmp_path: Path) -> None:
     system.restart()
     assert export(system) == 1
     assert directories(lake) == []
+    system.shut()
+
+
+def test_analyzers_that_mark_a_new_folder_at_the_same_time_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stores of their own do not exclude each other: the mark of the first must not be replaced by the second."""
+    first, second = module.Lake(tmp_path / "lake"), module.Lake(tmp_path / "lake")
+    known: list[str] = []
+
+    def overtaken(document: dict[str, str]) -> bytes:
+        monkeypatch.setattr(module, "canonical", canonical)
+        known.append(first.bind(""))
+        return canonical(document)
+
+    monkeypatch.setattr(module, "canonical", overtaken)
+    assert [second.bind("")] == known
+    first.check()
+    assert directories(tmp_path / "lake") == []
+
+
+def test_a_folder_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = exporting(tmp_path)
+    system.deliver(batch_of(system))
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("mkdir", "rename"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pathlib.Path.{name}", denied)
+            with pytest.raises(PermissionError):
+                system.core.export()
+        assert name_of(system.contract) not in directories(tmp_path / "lake")
+        assert opened(system) > 0
+    assert export(system) == 1
+    assert directories(tmp_path / "lake") == [name_of(system.contract)], "nothing hidden is left behind"
     system.shut()
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub import device
+from hubbub.bits.entropy import KeyedStream
 from hubbub.errors import InvalidInput, InvalidRecord, PlanMismatch
 from hubbub.questions import Question
 from hubbub.questions.answers import is_missing
@@ -101,6 +102,54 @@ def chances(value: object) -> list[int]:
 
     MEMORY.encode(value, coin)
     return found if len(found) == 2 else [0, 0]
+
+
+ANSWERS = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([True, False, None]),
+    st.one_of(st.floats(-9, 25), st.sampled_from([None, math.nan, math.inf, -8.0, 24.0])),
+    st.one_of(st.floats(-1, 65), st.none()),
+)
+NEIGHBOURS = hb.Schema.survey(
+    {
+        "choice": hb.Choice(["a", "b"], missing=True),
+        "flag": hb.Flag(missing=True),
+        "memory": MEMORY,
+        "load": LOAD,
+        "again": hb.Number(-8, 24, missing=True, digits=[3, 5]),
+    }
+)
+
+
+def encoded(people: list[Any], drawn: list[int]) -> Any:
+    """Return the records of a table, one row each, rounded by a keyed stream without content in its name."""
+    columns = list(zip(*people, strict=True))
+    kinds = [pa.string(), pa.bool_(), pa.float64(), pa.float64(), pa.float64()]
+    arrays = [pa.array(column, kind) for column, kind in zip([*columns, columns[2]], kinds, strict=True)]
+    stream = KeyedStream(bytes(32), "rounding")
+
+    def entropy(size: int) -> bytes:
+        drawn.append(size)
+        return stream(size)
+
+    names = [name for name, _ in NEIGHBOURS.questions.asked]  # type: ignore[union-attr]
+    found = hb.Collection.from_values(pa.table(arrays, names=names), NEIGHBOURS, entropy=entropy)
+    assert isinstance(found.records, SetBits)
+    return found.records.indices.reshape(len(people), -1)
+
+
+@given(st.lists(ANSWERS, min_size=2, max_size=6), st.data())
+def test_the_answers_of_one_person_move_no_coin_of_another(people: list[Any], data: st.DataObject) -> None:
+    """The premise of docs/theory/spark.md: with the same rounding, neighbouring tables have neighbouring records.
+
+    Each number takes one word for each record, missing or not, and nothing is redrawn.
+    """
+    place = data.draw(st.integers(0, len(people) - 1))
+    others = [*people[:place], data.draw(ANSWERS), *people[place + 1 :]]
+    drawn: list[list[int]] = [[], []]
+    one, two = encoded(people, drawn[0]), encoded(others, drawn[1])
+    assert np.delete(one, place, axis=0).tolist() == np.delete(two, place, axis=0).tolist()
+    assert drawn[0] == drawn[1] == [8 * len(people)] * 3
 
 
 @given(st.floats(-1e3, 1e3), st.sampled_from([(2,), (4, 4), (3, 5, 7), (2,) * 12, (1024, 1024)]))

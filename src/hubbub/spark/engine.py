@@ -46,8 +46,8 @@ def randomize(
     ``column`` has a label, or a list of labels, in each row; see :func:`hubbub.kernels.collection` for frames with
     other columns. ``person`` is a column that must differ in every row. ``key``, of 32 secret bytes, resumes a run that
     failed: the same rows, in the same partitions, make the same reports. A key is for one run: with other rows it would
-    show which blocks are equal. Without one, it is fresh and never stored; whoever has a key and the reports can remove
-    all noise.
+    show which blocks are equal, and add the same fixed fakes, which then hide nobody. Without one, it is fresh and
+    never stored; whoever has a key and the reports can remove all noise.
     """
     spark = _checked(frame, plan)
     place = storage.check_path("path", path, spark)

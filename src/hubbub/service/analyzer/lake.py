@@ -6,6 +6,7 @@ content one of the batch, so an export that is repeated, by a replica or after a
 messages. The folder has an identity, to which the store is bound: a volume that is not mounted is noticed.
 """
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -20,7 +21,7 @@ from hubbub.canonical import Fields, canonical, parse
 from hubbub.errors import InvalidInput, StoreFailure, WireError
 from hubbub.extras import load_extra
 from hubbub.io.directories import open_directory, read_payloads, write_directory
-from hubbub.io.files import PARTIAL, sync_folder, write_atomic
+from hubbub.io.files import PARTIAL, sync_folder, write_new
 from hubbub.plans import Plan
 from hubbub.reports import Batch, BatchHeader
 from hubbub.service.runtime.failpoints import reach
@@ -55,9 +56,9 @@ class Lake:
         """Make sure that this is the folder that the store knows, or mark it if it knows none; return its identity."""
         if not known:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not (self.folder / MARK).exists():
-                mark = canonical({"format": _FORMAT, "id": secrets.token_hex(16)})
-                write_atomic(self.folder / MARK, mark)
+            # Analyzers with stores of their own may share a folder: the first mark stands, or one would be shut out.
+            with contextlib.suppress(FileExistsError):
+                write_new(self.folder / MARK, canonical({"format": _FORMAT, "id": secrets.token_hex(16)}))
         self._id = known or self._read()
         self.check()
         return self._id
