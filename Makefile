@@ -69,8 +69,11 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 
 # Measuring branch coverage doubles the time; CI sets COVERAGE=1.
 COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=term)
+# Tests in a browser run apart: Playwright keeps an event loop, beside which no other test can start one.
+PAGES := tests/pages tests/clients tests/studio
 test: $(VENV)/.dev ## all tests but long and slow ones, and of those in a browser the essential ones; COVERAGE=1 measures branch coverage
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and (not browser or essential)" $(COVER)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
+	$(BIN)/python -m pytest -m essential $(PAGES)
 
 test-long: $(VENV)/.dev ## tests that take seconds each; CI runs them too
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not browser" $(COVER)
@@ -80,10 +83,11 @@ test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs
 	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
 
 test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client; CI runs them too
-	$(BIN)/python -m pytest -m "browser and not slow" tests/pages tests/clients tests/studio
+	$(BIN)/python -m pytest -m "browser and not slow" $(PAGES)
 
 test-slow: $(VENV)/.dev test-spark-slow ## the slow ones, with those of the Spark engine in its environment
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not browser"
+	$(BIN)/python -m pytest -m "slow and browser" $(PAGES)
 
 test-spark: $(SPARK)/.spark ## the Spark engine on this machine: minutes; needs Java 17 or newer
 	@command -v java > /dev/null || { echo "make test-spark needs Java: apt-get install -y --no-install-recommends openjdk-17-jre-headless" >&2; exit 2; }
@@ -93,7 +97,8 @@ test-spark-slow: $(SPARK)/.spark ## a Spark cluster of two workers on loopback, 
 	$(ONE_THREAD) $(SPARK)/bin/python -m pytest tests/spark -m slow
 
 test-all: $(VENV)/.dev ## every test: the slow ones, those in a browser and those on PostgreSQL included
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser"
+	$(BIN)/python -m pytest -m browser $(PAGES)
 	$(MAKE) test-spark test-spark-slow
 
 soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice

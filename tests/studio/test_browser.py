@@ -369,6 +369,29 @@ def test_estimates_never_look_certified(visit: Visit) -> None:
     assert all(one.is_disabled() for one in page.locator("input[name=family]").all())
 
 
+def test_a_preliminary_plan_is_shown_and_cannot_be_taken(visit: Visit) -> None:
+    page = visit.page
+
+    def first_only(route: Any) -> None:
+        lines = [json.loads(line) for line in route.fetch().text().splitlines()]
+        early = [one for one in lines if one.get("preliminary")]
+        route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in early))
+
+    page.route("**/api/certify", first_only)
+    page.goto(f"{visit.studio.address}#n=2000&d=3")
+    page.locator("#verdict", has_text="in 95 of 100").wait_for(timeout=PATIENCE)
+    assert "being certified" in page.inner_text("#c-margin-text")
+    assert "being certified" in page.inner_text("#take")
+    assert page.locator("input[name=family][value=split]").is_disabled()
+    assert all(page.locator(f"#{one}").is_disabled() for one in ("copy", "save", "report"))
+    page.unroute("**/api/certify")
+    page.fill("#n-text", "2001")
+    page.keyboard.press("Enter")
+    visit.settle()
+    assert "being certified" not in page.inner_text("#c-margin-text")
+    assert page.locator("#copy").is_enabled()
+
+
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.essential), 3])
 def test_two_tabs(steps: int, browser: Any, studio: Running) -> None:
     first, second = Visit(browser, studio), Visit(browser, studio)

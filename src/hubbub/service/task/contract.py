@@ -100,10 +100,8 @@ class Contract:
         _check_crowd(plan, self.admission)
         self._check_series()
         if check_type("export", self.export, bool) and plan.guarantee.assumptions.view not in MESSAGE_VIEWS:
-            raise Infeasible(
-                "the plan's guarantee covers less than the messages of a batch, so that a contract must not export "
-                "them: leave out export"
-            )
+            covers = "the plan's guarantee covers less than the messages of a batch"
+            raise Infeasible(f"{covers}, so that a contract must not export them: leave out export")
         self._check_strings()
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])

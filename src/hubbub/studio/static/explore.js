@@ -33,7 +33,7 @@ const guessed = () => outline.families.filter((one) => one.allowed && one.about 
 const better = (each, one) => each.allowed && found[each.family]?.state === 'late' && (!one || each.about === null || each.about < one.curve);
 /** The name of the protocol that was chosen, if it is not the one shown because it cannot be. */
 const missed = (one) => (one && one.family !== state.family && settled() && !waiting ? outline.families.find((each) => each.family === state.family)?.name : undefined);
-const settled = () => outline.families.every((one) => found[one.family]);
+const settled = () => outline.families.every((one) => found[one.family] && !found[one.family].preliminary);
 
 let frame = 0;
 function draw() {
@@ -145,7 +145,7 @@ async function renewed() {
     await certify(body, mine, signal, note);
     if (mine !== generation) return;
     $('said').textContent = $('verdict').textContent;
-    const late = outline.families.map((one) => one.family).filter((family) => found[family].state === 'late');
+    const late = outline.families.map((one) => one.family).filter((family) => found[family].state === 'late' || found[family].preliminary);
     await Promise.all([follow(), late.length ? again(body, mine, signal, late) : null]);
     if (!late.length || mine !== generation) return;
     await follow();
@@ -160,7 +160,8 @@ async function certify(body, mine, signal, note) {
   let first = true;
   const families = order.map((one) => one.family);
   await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
-    if (mine !== generation || (one.preliminary && found[one.family])) return;
+    const before = found[one.family];
+    if (mine !== generation || (one.preliminary && before) || (one.state === 'late' && before?.preliminary)) return;
     found[one.family] = one.state ? one : { ...one, state: 'failed' };
     if (first && certified().length) {
       first = false;
