@@ -25,7 +25,7 @@ from tests.service.test_surveys import PEOPLE, RESPONSE, SHUFFLER, N
 
 import hubbub as hb
 from hubbub.accountant.accounting import VIEWS
-from hubbub.canonical import canonical
+from hubbub.canonical import Json, canonical
 from hubbub.errors import Infeasible, InvalidInput, MissingExtra, StoreFailure, WireError
 from hubbub.io.directories import MANIFEST, Manifest, read_directory, write_directory
 from hubbub.service.analyzer import exports
@@ -537,7 +537,7 @@ def test_analyzers_that_mark_a_new_folder_at_the_same_time_share_it(
     first, second = module.Lake(tmp_path / "lake"), module.Lake(tmp_path / "lake")
     known: list[str] = []
 
-    def overtaken(document: dict[str, str]) -> bytes:
+    def overtaken(document: Json) -> bytes:
         monkeypatch.setattr(module, "canonical", canonical)
         known.append(first.bind(""))
         return canonical(document)

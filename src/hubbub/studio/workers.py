@@ -6,6 +6,7 @@ They are spawned, not forked, so that they inherit no signal handlers of the ser
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from collections import OrderedDict
@@ -18,6 +19,8 @@ TABS = 4096
 """Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
 GRACE = 0.5
 """Seconds that a process gets to end before it is killed."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that keep the linear algebra of a process on one thread: several of them would wait for each other."""
 STALE: dict[str, Any] = {"stale": True}
 
 
@@ -93,6 +96,8 @@ class Workers:
     """A few processes, and the newest generation of every tab."""
 
     def __init__(self, count: int = 2) -> None:
+        for name in ONE_THREAD:
+            os.environ.setdefault(name, "1")
         context = multiprocessing.get_context("spawn")
         self._generations = context.Array("q", TABS, lock=False)
         self._slots: OrderedDict[str, int] = OrderedDict()
