@@ -370,12 +370,15 @@ def test_estimates_never_look_certified(visit: Visit) -> None:
 
 
 def test_a_preliminary_plan_is_shown_and_cannot_be_taken(visit: Visit) -> None:
-    page = visit.page
+    page, held = visit.page, [True]
 
     def first_only(route: Any) -> None:
-        lines = [json.loads(line) for line in route.fetch().text().splitlines()]
-        early = [one for one in lines if one.get("preliminary")]
-        route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in early))
+        if not held:
+            route.continue_()
+        elif not route.request.post_data_json["patient"]:
+            lines = [json.loads(line) for line in route.fetch().text().splitlines()]
+            early = [one for one in lines if one.get("preliminary")]
+            route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in early))
 
     page.route("**/api/certify", first_only)
     page.goto(f"{visit.studio.address}#n=2000&d=3")
@@ -384,12 +387,29 @@ def test_a_preliminary_plan_is_shown_and_cannot_be_taken(visit: Visit) -> None:
     assert "being certified" in page.inner_text("#take")
     assert page.locator("input[name=family][value=split]").is_disabled()
     assert all(page.locator(f"#{one}").is_disabled() for one in ("copy", "save", "report"))
-    page.unroute("**/api/certify")
+    held.clear()
     page.fill("#n-text", "2001")
     page.keyboard.press("Enter")
     visit.settle()
     assert "being certified" not in page.inner_text("#c-margin-text")
     assert page.locator("#copy").is_enabled()
+
+
+def test_strings_that_nobody_listed(visit: Visit) -> None:
+    page = visit.open("#kind=strings&trust=shuffler-noise&delta=8")
+    assert "if 41 people hold it" in page.inner_text("#verdict").replace("\u00a0", " ")
+    assert page.inner_text("#c-trust") == "shuffler and relay"
+    assert "but not whose" in page.inner_text("#c-trust-text")
+    assert "--strings 64 " in page.inner_text("#take")
+    assert "texts that are shown" in page.inner_text("#sim")
+    page.select_option("#bytes", "256")
+    visit.settle()
+    assert "at most 256 bytes" in page.inner_text("#verdict")
+    assert "bytes=256" in page.url
+    page.locator("[name=trust][value=shuffling]").check()
+    page.locator("#verdict", has_text="need a shuffler that also adds noise").wait_for(timeout=PATIENCE)
+    assert page.locator("#copy").is_disabled()
+    visit.check()
 
 
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.essential), 3])

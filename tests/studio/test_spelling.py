@@ -22,6 +22,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"clear": True, "delta": 1e-8, "n": 20_000}, "clear-user-fakes"),
     ({"joint": True}, "local-flip"),
     ({"trust": "shuffler-noise", "rounds": 3}, "clear-shuffler-fakes"),
+    ({"kind": "strings", "d": 32, "delta": 1e-8, "trust": "shuffler-noise"}, "strings"),
+    ({"kind": "strings", "d": 64, "compromised": 10, "rounds": 3}, "strings"),
     ({"kind": "survey", "questions": QUESTIONS}, "local-response"),
     ({"kind": "survey", "questions": [QUESTIONS[0], QUESTIONS[2]], "trust": "shuffler-noise"}, "clear-shuffler-fakes"),
     ({"kind": "survey", "questions": [{"name": 'a "b" \\ é', "kind": "number", "low": 0.1, "high": 1e-1 + 1 / 3}]},

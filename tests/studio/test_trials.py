@@ -47,6 +47,29 @@ def test_intervals_cover_the_truth(shape: str) -> None:
     assert np.mean([row["low"] <= row["truth"] + 40 <= row["high"] for row in rows]) < 0.5, "the control"
 
 
+STRINGS = hb.plan(hb.Schema.strings(64), 100_000, epsilon=1.0, delta=1e-8, trust="shuffler-noise")
+
+
+@pytest.mark.parametrize("shape", ["even", "few", "rare"])
+def test_strings_are_shown_with_their_intervals(shape: str) -> None:
+    (panel,) = trials(STRINGS, shape, [], "")
+    frequent = [row for row in panel["rows"] if row["truth"] > 100]
+    assert len(frequent) >= 10
+    assert 16 <= panel["shown"] <= panel["held"]
+    assert sum(row["low"] <= row["truth"] <= row["high"] for row in frequent) >= len(frequent) - 5
+    assert all(len(row["others"]) == 24 for row in frequent)
+    assert all(abs(other - row["truth"]) < 60 for row in frequent for other in row["others"])
+
+
+def test_pasted_strings() -> None:
+    (panel,) = trials(STRINGS, "few", [90_000, 9_990, 10], "")
+    assert [row["truth"] for row in panel["rows"]] == [90_000, 9_990], "ten holders are not shown"
+    assert (panel["shown"], panel["held"]) == (2, 3)
+    for bad in ([0.0, 0.0], [1.0, -1.0], [float("nan")]):
+        with pytest.raises(hb.InvalidInput, match="shares must"):
+            trials(STRINGS, "few", bad, "")
+
+
 def test_surveys() -> None:
     panels = {one["name"]: one for one in trials(SURVEY, "few", [], "")}
     assert list(panels) == ["colour", "dark mode", "age", "load time"]

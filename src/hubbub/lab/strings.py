@@ -52,7 +52,7 @@ def simulate_strings(
     sure = truth >= smallest_shown(chances, SURE)
     if not sure.any():
         reject("the population", "have a string that is held by enough people to be shown; raise n or epsilon")
-    runs = _by_records(held, plan, n, repetitions, noise) if records else _by_counts(truth, plan, repetitions, noise)
+    runs = _by_records(held, plan, n, repetitions, noise) if records else left_of(truth, plan, repetitions, noise)
     number = int(sure.sum())
     errors, covered, together = np.empty((repetitions, number)), np.empty((repetitions, 1)), np.empty(repetitions, bool)
     released = 0
@@ -106,7 +106,7 @@ def _by_records(held: dict[bytes, int], plan: Plan, n: int, times: int, noise: E
         yield np.array([shown.get(body, 0) for body in held], np.int64)
 
 
-def _by_counts(truth: Numbers, plan: Plan, times: int, noise: Entropy) -> Iterator[Numbers]:
+def left_of(truth: Numbers, plan: Plan, times: int, noise: Entropy) -> Iterator[Numbers]:
     """Yield what is left of every count, drawn from its exact distribution."""
     rng, pmf = generator(noise), drawn_by(plan).pmf
     for _ in range(times):

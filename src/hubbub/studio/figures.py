@@ -9,6 +9,7 @@ from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name
 from hubbub.planner.surveys import survey_error
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
+from hubbub.strings.chances import count_shown
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.spelling import command, python
 from hubbub.surveys.errors import question_errors
@@ -33,6 +34,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         "curve": MARGIN * (plan.stderr if plan.schema.questions is None else survey_error(inquiry.request, plan)),
         "margin": MARGIN * plan.stderr,
         "questions": questions(plan),
+        "shown": [count_shown(plan), count_shown(plan, 0.95)] if plan.protocol.sends_strings else None,
         "epsilon": finite(plan.total.epsilon),
         "delta": plan.total.delta,
         "round": finite(held.epsilon),

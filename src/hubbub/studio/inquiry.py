@@ -11,12 +11,12 @@ from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.questions import Choice, Flag, Number, Question, Scale
 from hubbub.schema import Schema
 
-Kind = Literal["one", "few", "any", "survey"]
-KINDS = ("one", "few", "any", "survey")
+Kind = Literal["one", "few", "any", "strings", "survey"]
+KINDS = ("one", "few", "any", "strings", "survey")
 PEOPLE = (10, 10**9)
 EPSILON = Interval(0.01, 20.0)
 DELTA = Interval(1e-12, 1e-2)
-MOST_ANSWERS, MOST_ROUNDS, MOST_COMPROMISED = 2000, 1000, 90
+MOST_ANSWERS, MOST_BYTES, MOST_ROUNDS, MOST_COMPROMISED = 2000, 1024, 1000, 90
 MOST_QUESTIONS, MOST_LABELS, MOST_BUCKETS, LONGEST = 12, 100, 1024, 60
 KEYS = ("kind", "d", "k", "questions", "n", "epsilon", "delta", "rounds", "trust", "clear", "compromised", "joint")
 
@@ -99,6 +99,8 @@ def _schema(kind: str, read: Fields) -> Schema:
         if len(dict(made)) != len(made):
             reject("the names of questions", "be distinct")
         return Schema.survey(dict(made))
+    if kind == "strings":
+        return Schema.strings(check_whole("d, the bytes of the longest string,", read.whole("d"), 1, MOST_BYTES))
     d = check_whole("d", read.whole("d"), 1 if kind == "any" else 2, MOST_ANSWERS)
     if kind == "few":
         return Schema.at_most(check_whole("k", read.whole("k"), 1, d), d)

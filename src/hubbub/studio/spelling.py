@@ -72,6 +72,8 @@ def _keys(question: Question) -> dict[str, str]:
 def _schema_option(schema: Schema) -> list[str]:
     if schema.questions is not None:
         return ["--survey survey.toml"]
+    if schema.texts is not None:
+        return [f"--strings {schema.texts.max_bytes}"]
     if schema.exclusive:
         return [f"--one-hot {schema.width}"]
     return [f"--bits {schema.width}"] if schema.dense else [f"--at-most {schema.max_set} {schema.width}"]
@@ -81,6 +83,8 @@ def _schema_code(schema: Schema) -> str:
     if schema.questions is not None:
         lines = "".join(f"    {_text(name)}: {_code(one)},\n" for name, one in schema.questions.items)
         return f"hb.Schema.survey({{\n{lines}}})"
+    if schema.texts is not None:
+        return f"hb.Schema.strings({schema.texts.max_bytes})"
     if schema.exclusive:
         return f"hb.Schema.one_hot({schema.width})"
     if schema.dense:

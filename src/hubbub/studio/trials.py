@@ -16,10 +16,13 @@ from hubbub.estimates import Estimate
 from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
 from hubbub.lab.populations import Population
 from hubbub.lab.simulation import tallies_by_counts
+from hubbub.lab.strings import left_of
+from hubbub.numeric.shown import conditional_interval
 from hubbub.plans import Plan
 from hubbub.questions import Flag, Number, Questions, Scale
 from hubbub.records import Collection
 from hubbub.schema import Schema
+from hubbub.strings.chances import drawn_by, table
 from hubbub.surveys.estimate import estimate_survey
 from hubbub.surveys.numbers import NumberEstimate
 from hubbub.surveys.results import Result
@@ -36,6 +39,8 @@ SHOWN = 16
 SAMPLED = 20_000
 """People that stand for all others in a survey."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+STRINGS, EVENLY = 10_000, 200
+"""Strings of a synthetic population, and people for each of them if all are held evenly."""
 PASTED = 20_000
 TRUTHS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
@@ -45,9 +50,40 @@ def trials(plan: Plan, shape: str, shares: Sequence[float], rows: str) -> list[P
     if plan.schema.questions is not None:
         people = _pasted(rows, plan.schema) if rows else _drawn(shape, plan)
         return _survey(plan, people)
+    if plan.protocol.sends_strings:
+        return [_strings(plan, _held(shape, plan.n, shares))]
     truth = true_counts(plan, shares or _shares(shape, plan.schema))
     found = [estimate(one, plan) for one in tallies_by_counts(truth, plan.n, plan, 1 + DRAWS, entropy=system)]
     return [_counted("", "people", found, truth.astype(np.float64))]
+
+
+def _held(shape: str, n: int, shares: Sequence[float]) -> Numbers:
+    """Return how many people hold each string: as given, or of some thousand strings by Zipf's law."""
+    if shares:
+        if not (all(math.isfinite(one) and one >= 0 for one in shares) and 0 < sum(shares) < math.inf):
+            reject("shares", "be numbers of at least 0 with a sum above 0")
+        return _apportioned(np.array(shares, np.float64), n)
+    exponent = SHAPES[shape]
+    number = STRINGS if exponent else max(1, min(STRINGS, n // EVENLY))
+    return _apportioned(np.arange(1, number + 1, dtype=np.float64) ** -exponent, n)
+
+
+def _strings(plan: Plan, held: Numbers) -> Panel:
+    """Return the most frequent strings that are shown, and how many there are; ``others`` are of those that show it."""
+    drawn = drawn_by(plan)
+    first, *further = left_of(held, plan, 1 + DRAWS, system)
+    chances = table(drawn)
+    rows = []
+    for place in np.argsort(-held, kind="stable")[:SHOWN].tolist():
+        if not first[place]:
+            continue
+        low, high = conditional_interval(chances, int(first[place]), 0.95)
+        others = [float(left[place] + drawn.mean) for left in further if left[place]]
+        ends = {"low": float(low), "high": float(high), "others": others}
+        rows.append(
+            {"label": str(place), "truth": float(held[place]), "estimate": float(first[place] + drawn.mean), **ends}
+        )
+    return {"name": "", "unit": "people", "rows": rows, "shown": int((first > 0).sum()), "held": int((held > 0).sum())}
 
 
 def _shares(shape: str, schema: Schema) -> list[float]:

@@ -3,7 +3,7 @@ import { $, Refused, ask, asked, atMost, copy, download, el, ofHundred, stream, 
 import { collected, errors, ladder, precision } from './charts.js';
 import { editor, fresh } from './questions.js';
 import { cards, status, table, verdict } from './result.js';
-import { change, inquiry, isSurvey, read, state, write } from './state.js';
+import { change, inquiry, isSurvey, isText, read, state, write } from './state.js';
 
 const log = (low, high, steps) => ({
   value: (step) => low * (high / low) ** (step / steps), step: (value) => Math.round(steps * Math.log(value / low) / Math.log(high / low)),
@@ -70,7 +70,7 @@ function drawRest() {
   for (const panel of one && simulated ? simulated.panels : []) {
     const named = { ...panel, rows: panel.rows.map((row) => ({ ...row, label: isSurvey() ? row.label : label(Number(row.label)) })) };
     const [left, right] = [el('div', { className: 'chart' }), el('div', { className: 'chart' })];
-    const more = panel.left_out ? `, the ${panel.rows.length} most frequent of ${whole(panel.left_out + panel.rows.length)}` : '';
+    const more = isText() ? `, of ${whole(panel.shown)} texts that are shown; ${whole(panel.held)} are held` : panel.left_out ? `, the ${panel.rows.length} most frequent of ${whole(panel.left_out + panel.rows.length)}` : '';
     $('sim').append(el('div', { className: 'pair' },
       el('figure', {}, el('figcaption', { textContent: `${panel.name || 'counts'}${more}` }), left),
       el('figure', {}, el('figcaption', { textContent: `${panel.name ? `${panel.name}: ` : ''}error, magnified` }), right)));
@@ -259,11 +259,11 @@ const pastedLines = () => $('own').value.split('\n').filter((line) => line.trim(
 const isLine = (line) => line !== null && line[2] !== '' && Number(line[2]) >= 0;
 const lines = () => pastedLines().filter(isLine).map((line) => [line[1], line[2]]);
 const unread = () => pastedLines().map((line, place) => (isLine(line) ? 0 : place + 1)).filter(Boolean);
-const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `answer ${place + 1}`;
+const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `${isText() ? 'text' : 'answer'} ${place + 1}`;
 
 function warning() {
   if (state.shape !== 'own' || isSurvey()) return '';
-  const skipped = unread(), large = state.kind !== 'one' && lines().some((line) => Number(line[1]) > 100);
+  const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => Number(line[1]) > 100);
   if (skipped.length) return `Left out, for want of a number at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
   return large ? 'Percentages above 100 count as 100.' : '';
 }
@@ -273,19 +273,19 @@ function pasted() {
   if (isSurvey()) return { shape: 'few', shares: [], rows: $('own').value.trim() };
   const given = lines().map((line) => Number(line[1])), total = given.reduce((sum, one) => sum + one, 0) || 1;
   // Whoever may give several answers: shares of the people for each of them, or percentages, which add up to nothing.
-  const unit = state.kind === 'one' ? total : given.every((one) => one <= 1) ? 1 : 100;
-  const shares = Array.from({ length: state.d }, (_, i) => (given[i] ?? 0) / unit);
+  const unit = state.kind === 'one' || isText() ? total : given.every((one) => one <= 1) ? 1 : 100;
+  const shares = Array.from({ length: isText() ? given.length : state.d }, (_, i) => (given[i] ?? 0) / unit);
   return { shape: 'few', shares, rows: '' };
 }
 
 function paste() {
   const own = state.shape === 'own';
   $('own-row').hidden = !own;
-  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : state.kind === 'one' ? 'A line for each answer: its name, and people or a share'
+  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : state.kind === 'one' || isText() ? 'A line for each answer: its name, and people or a share'
     : 'A line for each answer: its name, and the percentage of people who give it';
   if (own && !isSurvey()) {
     if (!$('own').value) $('own').value = EXAMPLE;
-    change({ d: Math.max(2, lines().length) });
+    if (!isText()) change({ d: Math.max(2, lines().length) });
   }
 }
 
@@ -297,7 +297,7 @@ function show() {
     $(id).setAttribute('aria-valuetext', slider.show(state[id]));
     if (document.activeElement !== $(`${id}-text`)) $(`${id}-text`).value = slider.show(state[id]);
   }
-  for (const id of ['kind', 'measure', 'shape', 'delta', 'compromised', 'drop', 'low', 'high']) $(id).value = state[id];
+  for (const id of ['kind', 'measure', 'shape', 'delta', 'compromised', 'drop', 'low', 'high', 'bytes']) $(id).value = state[id];
   for (const id of ['clear', 'joint']) $(id).checked = state[id];
   for (const one of document.querySelectorAll('[name=trust]')) one.checked = one.value === state.trust;
   for (const one of document.querySelectorAll('[data-kinds]')) one.hidden = !one.dataset.kinds.split(' ').includes(state.kind);
@@ -330,7 +330,7 @@ for (const [id, slider] of Object.entries(SLIDERS)) {
     event.target.value = slider.show(state[id]);
   });
 }
-for (const id of ['delta', 'compromised']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
+for (const id of ['delta', 'compromised', 'bytes']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
 for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: typed($(id).value) }));
 for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
 for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });

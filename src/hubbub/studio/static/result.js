@@ -1,7 +1,7 @@
 // The result in words: the sentence, the cards, the table, and what to take along.
 import { $, atMost, bold, el, ofHundred, percent, short, whole } from './common.js';
 import { icons } from './charts.js';
-import { isSurvey, state } from './state.js';
+import { isSurvey, isText, state } from './state.js';
 
 export const TRUST = {
   nobody: 'nobody', shuffling: 'a shuffler that mixes', 'shuffler-noise': 'a shuffler that adds fakes',
@@ -12,6 +12,7 @@ function asks() {
   const each = {
     one: `give one of ${whole(state.d)} answers`, few: `give at most ${whole(Math.min(state.k, state.d))} of ${whole(state.d)} answers`,
     any: `answer yes or no to ${whole(state.d)} items`, number: `give a number from ${short(state.low)} to ${short(state.high)}`,
+    strings: `each send a text of at most ${whole(state.bytes)} bytes`,
     several: `answer ${state.questions.length === 1 ? '1 question' : `${state.questions.length} questions`}`,
   }[state.kind];
   return state.rounds > 1 ? `${each}, ${whole(state.rounds)} times` : each;
@@ -20,6 +21,10 @@ function asks() {
 const margin = (question) => `±\u00a0${short(question.margin)}${question.unit ? `\u00a0${question.unit}` : ''}`;
 
 function precisionWords(one) {
+  if (isText()) {
+    return ['A text is shown in 95 of 100 cases if ', bold(`${whole(one.shown[1])}\u00a0people`), ` hold it, in half of them if ${whole(one.shown[0])} do, and its count is right to `,
+      bold(`±\u00a0${short(one.margin)}\u00a0people`)];
+  }
   if (!isSurvey()) return ['Each count is right to ', bold(`±\u00a0${short(one.margin)}\u00a0people`)];
   const [first] = one.questions, what = first.measures === 'the mean' ? 'The mean' : first.measures === 'one count' ? 'Each count' : 'The number of people below any threshold';
   const where = one.questions.length > 1 ? ` of “${first.name}”` : '';
@@ -30,7 +35,7 @@ function precisionWords(one) {
 export function verdict(one, about, late, missed) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
-    const told = !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+    const told = isText() && state.trust !== 'shuffler-noise' ? ['Texts that nobody listed need a shuffler that also adds noise: allow it at “Whom you trust”.'] : !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
       : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
     $('verdict').replaceChildren(...head, ...told);
   } else if (!isSurvey() && one.margin >= state.n) {
@@ -66,7 +71,7 @@ export function cards(one, about, central) {
   const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : atMost(one.round)} for one` : `ε = ${loss}`;
   $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${short(Math.floor(1 / one.delta))}`}.`;
   icons($('icons'), right);
-  $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : 'the shuffler';
+  $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : isText() ? 'shuffler and relay' : 'the shuffler';
   $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
   const size = isSurvey() ? margin(one.questions[0]) : `± ${short(one.margin)} people`;
   $('peek').textContent = `${size} · ≤ ${right} of 100 guesses · rests on ${$('c-trust').textContent}`;
@@ -79,15 +84,19 @@ function marginCard(one, central) {
     $('c-margin-text').replaceChildren(el('dl', {}, ...rows), el('p', { textContent: `95 of 100 times, by “${one.name}”.` }));
     return;
   }
-  const share = one.margin / 0.1 / state.n;
+  const share = one.margin / 0.1 / state.n, lone = isText() ? ` A text of one person is shown at most 1 time in ${short(Math.floor(1 / one.delta))}.` : '';
   const finer = one.preliminary ? ' A slightly more precise plan is being certified.' : '';
   const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
   const server = central === null ? '' : ` A server that sees everything: ±\u00a0${short(central)}.`;
   $('c-margin').textContent = `± ${short(one.margin)} people`;
-  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${server}${finer}` }));
+  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${lone}${server}${finer}` }));
 }
 
 function parties(one) {
+  if (isText()) {
+    return [['no', 'If it works with the analyzer, they know all texts, but not whose.'], ['no', 'If it works with the relay, they know who sent equal texts.'],
+      ['ok', 'All other people may be the attacker’s.'], ['ok', 'The analyzer may be as curious as it likes.']];
+  }
   const together = !one.shuffler ? ['ok', 'Shuffler and analyzer may work together.']
     : one.collusion_epsilon === null || one.collusion_guess > 0.9995 ? ['no', 'If it works with the analyzer, every answer is known.']
       : ['no', `If it works with the analyzer, ${percent(one.collusion_guess)} of guesses are right.`];

@@ -2,7 +2,7 @@
 
 export const START = {
   kind: 'one', d: 12, k: 3, n: 100000, eps: 1, delta: 6, rounds: 1, trust: 'shuffling', clear: false, compromised: 0, drop: 0,
-  joint: false, family: '', shape: 'few', low: 0, high: 100, measure: 'mean',
+  joint: false, family: '', shape: 'few', low: 0, high: 100, measure: 'mean', bytes: 64,
   questions: [
     { name: 'colour', kind: 'choice', labels: ['red', 'green', 'blue'] },
     { name: 'dark mode', kind: 'flag' },
@@ -14,7 +14,7 @@ const between = (low, high) => (value) => (Number.isFinite(value) ? Math.min(hig
 const integer = (low, high) => (value) => between(low, high)(Math.round(value));
 const oneOf = (...values) => (value) => (values.includes(value) ? value : undefined);
 const RANGES = {
-  kind: oneOf('one', 'few', 'any', 'number', 'several'), d: integer(2, 2000), k: integer(1, 50), n: integer(10, 1e9),
+  kind: oneOf('one', 'few', 'any', 'number', 'several', 'strings'), bytes: oneOf(16, 32, 64, 128, 256), d: integer(2, 2000), k: integer(1, 50), n: integer(10, 1e9),
   eps: between(0.01, 20), delta: integer(3, 12), rounds: integer(1, 1000), compromised: integer(0, 90), drop: integer(0, 90),
   trust: oneOf('nobody', 'shuffling', 'shuffler-noise'), shape: oneOf('even', 'few', 'rare', 'own'),
   measure: oneOf('mean', 'spread'), low: between(-1e12, 1e12), high: between(-1e12, 1e12),
@@ -77,6 +77,7 @@ export function write() {
 }
 
 export const isSurvey = () => state.kind === 'number' || state.kind === 'several';
+export const isText = () => state.kind === 'strings';
 
 function questions() {
   if (state.kind === 'several') return state.questions;
@@ -87,8 +88,8 @@ function questions() {
 
 /** What the studio is asked. */
 export const inquiry = () => ({
-  kind: isSurvey() ? 'survey' : state.kind, d: state.d, k: Math.min(state.k, state.d),
+  kind: isSurvey() ? 'survey' : state.kind, d: isText() ? state.bytes : state.d, k: Math.min(state.k, state.d),
   questions: isSurvey() ? questions() : [], n: state.n, epsilon: state.eps, delta: Number(`1e-${state.delta}`),
   rounds: state.rounds, trust: state.trust, clear: state.trust === 'shuffling' && state.clear, compromised: state.compromised,
-  joint: !isSurvey() && state.joint,
+  joint: !isSurvey() && !isText() && state.joint,
 });
