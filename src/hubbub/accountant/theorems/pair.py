@@ -160,8 +160,8 @@ class Window:
         # A node weighs at most exp(−v(1 − cos w)); phases are off by units of mean·w, powers by units of variance·w².
         fall = 2 * self.half**2
         sizes = self.weight * np.exp(-narrow * fall)
-        noise = float(sizes.sum()) * (8.0 + (k + count) / 8) + float(sizes @ self.w**2) * wide
-        self.error = ULPS * (self.mean * float(sizes @ self.w) + noise)
+        noise = float(sizes.sum()) * (8.0 + (k + count) / 8) + float((sizes * self.w**2).sum()) * wide
+        self.error = ULPS * (self.mean * float((sizes * self.w).sum()) + noise)
         if 2 * count < self.size - 1:  # nodes were dropped
             self.error += np.exp(-self.variance * fall[-1])
 
@@ -205,9 +205,17 @@ class Window:
         kernel = own / -np.expm1(-self.tilts.theta[:, None] - 1j * self.w)
         turned = even - 1j * np.outer(start - self.mean, self.w)
         crowd = np.exp(self.ones[:, None] * one + self.zeros[:, None] * zero + turned)
-        steps = np.exp(-1j * np.outer(self.w, np.arange(count)))
-        h = ((crowd * self._each(kernel)) @ steps).real
-        return h, ((crowd * self._each(own)) @ steps).real if self.tilts.k > 1 else h
+        h = self._turned(crowd * self._each(kernel), count)
+        return h, self._turned(crowd * self._each(own), count) if self.tilts.k > 1 else h
+
+    def _turned(self, values: Complexes, count: int) -> Floats:
+        """Return the real parts of the sums of nodes, turned by 0 to ``count`` − 1 steps.
+
+        A product of matrices would be rounded differently by each kind of processor, and with it the ids of plans.
+        """
+        angles = [self.w * step for step in range(count)]
+        parts = [values.real * np.cos(angle) + values.imag * np.sin(angle) for angle in angles]
+        return np.stack([part.sum(axis=1) for part in parts], axis=1)
 
     def bound(self, side: int) -> Floats:
         """Return upper bounds on ln δ of every pair, or lower bounds for ``side`` = −1."""
