@@ -86,12 +86,8 @@ def draft(
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
     max_q: float = 0.5,
-    close: float = CLOSE,
 ) -> Calibrated:
-    """Return the result of :func:`calibrate`, its guarantee without the attack: for the trials of a search.
-
-    With a larger ``close`` q may be larger than needed by that share, and is found by fewer certificates.
-    """
+    """Return the result of :func:`calibrate`, its guarantee without the attack: for the trials of a search."""
     check_type("schema", schema, Schema)
     check_type("budget", budget, Budget)
     check_choice("trust", trust, TRUST_MODELS)
@@ -101,7 +97,7 @@ def draft(
     finds_shift = protocol.clear and protocol.shuffler_fakes is not None
     if (q is None) + (m is None) + (n is None) + finds_shift != 1:
         reject("exactly one of q, m and n", "be None: the parameter to find", (q, m, n))
-    search = _Search(schema, budget, honest_fraction, trust, close)
+    search = _Search(schema, budget, honest_fraction, trust)
     if n is None:
         return search.result(protocol, search.smallest_n(protocol))
     honest_users(n, honest_fraction)
@@ -118,7 +114,6 @@ class _Search:
     budget: Budget
     honest_fraction: float
     trust: TrustModel
-    close: float = CLOSE
 
     @property
     def goal(self) -> float:
@@ -210,7 +205,6 @@ class _Search:
                     lambda odds: self.likely_excess(flipped(odds), n),
                     near,
                     ceiling,
-                    self.close,
                 )
                 if close:
                     return flipped(safe)
@@ -298,26 +292,21 @@ class _Search:
 
 
 def _corrected(
-    excess: Callable[[float], float],
-    likely: Callable[[float], float],
-    near: float,
-    top: float,
-    relative: float = CLOSE,
+    excess: Callable[[float], float], likely: Callable[[float], float], near: float, top: float
 ) -> tuple[bool, float]:
     """Return a parameter up to ``top`` that meets the budget, close to the smallest, starting at an estimate of it.
 
     A certificate tells by how much the estimate is too low, and the estimate how fast certificates fall. These are not
-    quite smooth: if few of them do not suffice, the result is (False, a better guess). If the result need not be very
-    close, the first certificate is a little above the estimate, where it usually meets the budget.
+    quite smooth: if few of them do not suffice, the result is (False, a better guess).
     """
     slope = (likely(near) - likely(near * STEP)) / math.log(STEP)  # of the excess, in the logarithm of the parameter
     if not 0.0 < slope < math.inf:
         return False, near
-    a, b, x = 0.0, math.inf, min(near * (1 + (relative - CLOSE) / 3), top)
+    a, b, x = 0.0, math.inf, near
     for step in range(CORRECTIONS):
         found = excess(x)
         a, b = (a, x) if found <= 0 else (x, b)
-        if found <= 0 < found + slope * relative or (b < math.inf and b - a <= 2 * relative * b):
+        if found <= 0 < found + slope * CLOSE or (b < math.inf and b - a <= 2 * CLOSE * b):
             return True, b
         x = min(x * math.exp(min(max(found / slope, -0.1), 0.1)) * (1 + CLOSE / 4), top)
         if a > 0.0 and b < math.inf and (step == CORRECTIONS - 2 or not a < x < b):

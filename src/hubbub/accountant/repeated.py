@@ -49,10 +49,17 @@ def repeated_epsilon(plan: Plan, rounds: int, delta: float, slots: int | None = 
 
 
 def assumed_curve(
-    protocol: Protocol, schema: Schema, n: int, honest_fraction: float, assumptions: Assumptions
+    protocol: Protocol,
+    schema: Schema,
+    n: int,
+    honest_fraction: float,
+    assumptions: Assumptions,
+    *,
+    coarse: bool = False,
 ) -> Analysis | None:
     """Return the certified curve of one collection from theorems that assume no more than stated; None without any."""
-    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=assumptions.trust)
+    trust = assumptions.trust
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, coarse=coarse)
     options = [
         option
         for option in analysis.options or (analysis,)
@@ -65,13 +72,20 @@ def assumed_curve(
 
 @functools.lru_cache(maxsize=256)
 def round_curve(
-    protocol: Protocol, schema: Schema, n: int, honest_fraction: float, claim: Guarantee, rounds: int
+    protocol: Protocol,
+    schema: Schema,
+    n: int,
+    honest_fraction: float,
+    claim: Guarantee,
+    rounds: int,
+    *,
+    coarse: bool = False,
 ) -> PrivacyCurve:
     """Return certified points of one collection under the assumptions of a guarantee, whose own point is among them.
 
     They are chosen for totals of about ``rounds`` rounds. Searches and plans share the result.
     """
-    analysis = assumed_curve(protocol, schema, n, honest_fraction, claim.assumptions)
+    analysis = assumed_curve(protocol, schema, n, honest_fraction, claim.assumptions, coarse=coarse)
     if math.isinf(claim.epsilon):
         return certified_points(analysis, rounds=rounds) if analysis else NO_PRIVACY
     own = ((claim.epsilon, claim.delta),)

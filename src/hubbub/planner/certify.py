@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hubbub.accountant import Calibrated, Ledger, curve
 from hubbub.accountant.accounting import prove, with_attack
 from hubbub.accountant.analysis import MARGIN
-from hubbub.accountant.calibration import CLOSE, draft
+from hubbub.accountant.calibration import draft
 from hubbub.accountant.gaussian_limit import likely_loss
 from hubbub.accountant.repeated import round_curve
 from hubbub.charges import Charge
@@ -39,7 +39,6 @@ LIKELY_AIM, LIKELY_USE = 0.999, (0.9975, 0.9997)  # the same by estimates, and t
 FIRST_AIM = 0.9993  # the same of the first trial, whose estimate is usually confirmed
 ESTIMATES = 6  # estimates that may correct the ε of one round before the first ledger
 USUAL = (0.9, 1.1)  # estimates of the first trial by which attempts are compared
-ROUGH = 0.02  # relative excess of the noise of preliminary plans
 RIVAL = 1.01  # parameters whose first trial has at most this multiple of the smallest error are searched
 
 Attempt = Callable[[Budget], Calibrated]
@@ -59,16 +58,8 @@ class Candidate:
     trust: TrustModel = "shuffler-noise"
     schema: Schema | None = None
     """The survey as the family lays it out, if it is one."""
-    preliminary: Attempt | None = None
-    """Finds parameters with up to :data:`ROUGH` more noise than needed, usually by one certificate; None if the first
-    attempt takes no longer."""
-
-    def early(self, request: Request) -> Plan | None:
-        """Return a plan of one round that meets the request, close to the best one; None if that is not quicker."""
-        if self.preliminary is None or request.rounds > 1:
-            return None
-        request = replace(request, schema=self.schema or request.schema)
-        return constrained(request, self._shuffled(self.preliminary(first_budget(request))))
+    scaled: Callable[[float], Protocol] | None = None
+    """Returns split bits with a multiple of the variances that a Gaussian mechanism would need; None for others."""
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
@@ -91,8 +82,8 @@ class Candidate:
         reason: Exception | None = None
         for attempt in attempts:
             try:
-                found = self._shuffled(composed(request, attempt, trust=self.trust))
-                plan = constrained(request, found)
+                found = composed(request, attempt, trust=self.trust)
+                plan = self.constrained(request, found)
             except (Infeasible, TooLarge) as error:
                 reason = reason or error
                 continue
@@ -133,26 +124,23 @@ class Candidate:
         rivals = [i for i, error in errors.items() if error <= limit]
         return [known[i] for i in rivals], [known[i] for i in range(len(known)) if i not in rivals]
 
-    def _shuffled(self, calibrated: Calibrated) -> Calibrated:
-        """Return a protocol whose guarantee rests on the shuffler; the others belong to the local families."""
-        if self.trust != "nobody" and not calibrated.guarantee.assumptions.shuffler:
+    def constrained(self, request: Request, found: Calibrated) -> Plan:
+        """Return the plan, or raise Infeasible naming the constraint that it violates and the value it would need.
+
+        Protocols whose guarantee does not rest on the shuffler belong to the local families.
+        """
+        if self.trust != "nobody" and not found.guarantee.assumptions.shuffler:
             raise Infeasible("shuffling adds nothing to the flips, which meet the budget locally; raise n")
-        return calibrated
+        return constrained(request, found)
 
 
 def flipped(
-    request: Request,
-    budget: Budget,
-    k: int = 1,
-    release: Release = "records",
-    *,
-    trust: TrustModel = "shuffler-noise",
-    close: float = CLOSE,
+    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: TrustModel = "shuffler-noise"
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the larger q that a policy requires."""
     check_time()
-    schema, n, share = request.schema, request.n, request.honest_fraction
-    calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=share, trust=trust, close=close)
+    schema, n = request.schema, request.n
+    calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust)
     category = calibrated.protocol.sends_category
     least = request.required_flip(k, release)
     if category and max(calibrated.protocol.q, least) * schema.width >= 1:

@@ -10,6 +10,7 @@ from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
 from hubbub.planner.deadlines import Late, check_time, until
 from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
+from hubbub.planner.preliminary import preliminary_plan
 from hubbub.planner.request import Request
 from hubbub.planner.surveys import survey_error
 from hubbub.plans import Plan
@@ -151,11 +152,11 @@ def certified(request: Request, family: Family, candidate: Candidate, stop: Stop
 
 
 def preliminary(request: Request, family: Family, candidate: Candidate, stop: Stop | None = None) -> FamilyPlan | None:
-    """Return a certified plan close to the best one of a family, and sooner; None if the search itself is as quick."""
+    """Return a certified plan close to the best one of a family, and sooner; None if there is no quick way to one."""
     try:
         with until(stop):
             check_time()
-            plan = candidate.early(request)
+            plan = preliminary_plan(request, candidate)
     except (Late, Infeasible, TooLarge):
         return None
     return FamilyPlan(key=family.key, plan=protecting(request, plan)) if plan is not None else None

@@ -11,11 +11,12 @@ from hubbub.accountant import Calibrated
 from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
 from hubbub.noise import predicted_stderr
+from hubbub.numeric.ratios import flip_from_phi
 from hubbub.planner.asymptotics import local_flips, local_response, whole_records
-from hubbub.planner.certify import ROUGH, Candidate, flipped, settled
+from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
-from hubbub.protocol import Protocol
+from hubbub.protocol import GRID, Protocol
 from hubbub.releases import PAYLOAD_FORMATS
 
 COPIES = (32, 16, 8, 4, 2)
@@ -63,9 +64,12 @@ def split(request: Request) -> Candidate | None:
         return None
     expected = math.sqrt(request.schema.distance / request.signal)
     attempt = partial(flipped, request, release="bits", trust="shuffling")
-    return Candidate(
-        min(_local_stderr(request), expected), [attempt], "shuffling", preliminary=partial(attempt, close=ROUGH)
-    )
+
+    def scaled(factor: float) -> Protocol:
+        information = request.honest_users * request.signal / factor / request.schema.distance
+        return Protocol(max(flip_from_phi(1 + information), 1 / GRID), release="bits")
+
+    return Candidate(min(_local_stderr(request), expected), [attempt], "shuffling", scaled=scaled)
 
 
 def response(request: Request) -> Candidate | None:

@@ -13,7 +13,7 @@ from hubbub.accountant import Calibrated, curve
 from hubbub.accountant.analysis import MARGIN, Analysis
 from hubbub.errors import Infeasible
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.planner.certify import ROUGH, Attempt, Candidate, settled, smallest
+from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
@@ -171,8 +171,8 @@ def _flipped(request: Request, release: Release) -> Candidate | None:
     if release == "bits" or max(sizes) == 2:
         matter = math.fsum(1 / s for s in variances) ** 2 / math.fsum(1 / s**2 for s in variances)
         excess = min(ATTACKED[0] * matter, ATTACKED[1]) + (ATTACKED[2] if release == "bits" else 0.0)
-    early = _scaled(own, make, excess, 2 * ROUGH)  # of the variance
-    return Candidate(_expected(own, about), [_scaled(own, make, excess)], "shuffling", schema, early)
+    split_bits = make if release == "bits" else None
+    return Candidate(_expected(own, about), [_scaled(own, make, excess)], "shuffling", schema, split_bits)
 
 
 def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
@@ -241,16 +241,13 @@ def _check_messages(request: Request, *, more: bool) -> None:
         raise Infeasible(f"it sends {number} messages per user; raise max_messages to allow it")
 
 
-def _scaled(
-    request: Request, make: Callable[[float], Protocol], excess: float = 0.0, precise: float = PRECISE
-) -> Attempt:
+def _scaled(request: Request, make: Callable[[float], Protocol], excess: float = 0.0) -> Attempt:
     """Return the attempt that finds the smallest common factor of all variances that meets a budget.
 
     A certificate with users' noise costs a good part of a second. The loss of a survey is nearly that of a Gaussian
     mechanism, whose signal μ falls with the root of the factor: each certificate gives μ, hence the next factor, and
     two or three of them suffice. Where the attack is known, the first factor is that at which it meets the budget,
-    with the usual ``excess`` of a certificate. Where this fails, as for large losses, a plain search takes over. If the
-    factor may be larger than needed by a larger share ``precise``, one or two certificates without an attack suffice.
+    with the usual ``excess`` of a certificate. Where this fails, as for large losses, a plain search takes over.
     """
     signal = request.signal or 1e-12
 
@@ -270,7 +267,7 @@ def _scaled(
                 return math.inf
             return float(gaussian_signal(budget.epsilon, math.exp(log_delta)) ** 2 / wanted)
 
-        for _ in range(ATTACKS if excess and wanted > 0 and precise == PRECISE else 0):
+        for _ in range(ATTACKS if excess and wanted > 0 else 0):
             # An attack costs a fraction of a certificate, and is close to it.
             ratio = change(analysis(factor).lower(budget.epsilon))
             if not 1 / STRIDE < ratio < STRIDE:
@@ -278,18 +275,18 @@ def _scaled(
             factor *= ratio
             if abs(ratio - 1) < NEAR:
                 break
-        factor *= 1 + excess + 0.4 * (precise - PRECISE)
+        factor *= 1 + excess
         for _ in range(TRIALS):
             found = analysis(factor).upper(budget.epsilon)
             accepted = min(accepted, factor) if found <= goal else accepted
             ratio = change(found) if wanted > 0 else math.inf
-            if found <= goal and ratio > 1 - precise:
+            if found <= goal and ratio > 1 - PRECISE:
                 return settled(request, make(factor), budget)
             if not 1 / STRIDE < ratio < STRIDE:
                 break
-            factor *= ratio * (1 + precise / 4)
+            factor *= ratio * (1 + PRECISE / 4)
         guess = accepted if math.isfinite(accepted) else guess
-        return smallest(request, make, budget, guess=guess, top=64 * guess, relative=precise)
+        return smallest(request, make, budget, guess=guess, top=64 * guess, relative=PRECISE)
 
     return attempt
 

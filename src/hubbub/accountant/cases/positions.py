@@ -26,6 +26,8 @@ class Positions:
     """Fakes whose bits are uniform and independent: those of schemas of which every bit vector is a legal record."""
     singles: int = 0
     """Fakes whose bits may be anything."""
+    coarse: bool = False
+    """Compose a coarser curve of single bits."""
 
     @property
     def crowd(self) -> float:
@@ -60,7 +62,8 @@ class Positions:
 
     def loss(self) -> Loss:
         """Return the composition over all positions."""
-        return split.positions(self.n, self.q, self.k, self.count, singles=self.singles, fair=self.fair)
+        at = split.COARSE if self.coarse else split.FINE
+        return split.positions(self.n, self.q, self.k, self.count, at, singles=self.singles, fair=self.fair)
 
     def _supremum(self, epsilon: float) -> bit.Supremum:
         return bit.supremum(self.n, self.q, epsilon, self.k, singles=self.singles, fair=self.fair, tolerance=3e-3)
@@ -97,13 +100,13 @@ def fakes_alone(schema: Schema, k: int, epsilon: float, number: int | Fakes, hon
     return min(0.0, log(delta) + group_steps(epsilon, k) + 1e-12)
 
 
-def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) -> Analysis:
+def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: int, *, coarse: bool = False) -> Analysis:
     """Return the analysis of single or split bits among ``total`` fakes: every position is a collection of single bits.
 
     >>> position_analysis(Protocol(0.1), Schema.bits(1), 1000, 50).basis
     <Basis.EXACT: 'exact'>
     """
-    found = columns(protocol, schema, honest, total)
+    found = replace(columns(protocol, schema, honest, total), coarse=coarse)
     single = found.count == 1
     base = Analysis(
         upper=found.log_delta,

@@ -19,7 +19,9 @@ from hubbub.schema import Schema
 LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
 
 
-def survey_analysis(protocol: Protocol, schema: Schema, honest: int, trust: TrustModel) -> Analysis:
+def survey_analysis(
+    protocol: Protocol, schema: Schema, honest: int, trust: TrustModel, *, coarse: bool = False
+) -> Analysis:
     """Return the analysis of a survey of several attributes under the stated trust.
 
     >>> from hubbub.protocol import Fakes, Noise
@@ -34,7 +36,7 @@ def survey_analysis(protocol: Protocol, schema: Schema, honest: int, trust: Trus
     if trust == "nobody" or (drawn and trust == "shuffling"):
         return local
     users = any(one.noise.shuffler_fakes is None for one in parts)
-    whole = _composed(parts, _free(protocol, schema), protocol, honest if users else 1, fakes=drawn)
+    whole = _composed(parts, _free(protocol, schema), protocol, honest if users else 1, fakes=drawn, coarse=coarse)
     return whole if protocol.clear else best(whole, replace(local, basis=Basis.PROVEN))
 
 
@@ -59,13 +61,19 @@ def _free(protocol: Protocol, schema: Schema) -> tuple[Answers, ...]:
 
 
 def _composed(
-    parts: tuple[Answers, ...], free: tuple[Answers, ...], protocol: Protocol, honest: int, *, fakes: bool
+    parts: tuple[Answers, ...],
+    free: tuple[Answers, ...],
+    protocol: Protocol,
+    honest: int,
+    *,
+    fakes: bool,
+    coarse: bool,
 ) -> Analysis:
     limit = surveys.largest_loss(parts)
     exact = all(one.noise.clear for one in parts) and free == parts
 
     def cover() -> Loss | Atoms:
-        return surveys.laplace_cover(parts) or surveys.cover(parts, protocol.release, honest)
+        return surveys.laplace_cover(parts) or surveys.cover(parts, protocol.release, honest, coarse=coarse)
 
     def upper(epsilon: float) -> float:
         # From the largest finite loss on, the grid of the composition may be too coarse for what is known exactly.

@@ -77,7 +77,7 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
 
 
 def largest_log_delta(ones: Floats, zeros: Floats, q: float, epsilons: Floats, k: int = 1, *, fair: int = 0) -> Floats:
-    """Return upper bounds on the largest ln δ of several crowds at each ε: the maximum of :func:`log_delta`.
+    """Return upper bounds on the largest ln δ of several crowds at each ε, as :func:`log_delta` has for one of them.
 
     The exponent alone bounds δ at a fraction of the cost, so only the crowds that it leaves open are evaluated.
 

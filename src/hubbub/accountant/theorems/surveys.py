@@ -51,6 +51,7 @@ Floats = NDArray[np.float64]
 
 GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
 STEP = 1e-3  # at most; and their largest distance
+ROUGH = 100.0  # the same of coarse covers
 NODES = (4, 16)  # grid points per standard deviation of the curve of one attribute with users' noise
 FAINT = 1e-13  # δ of one attribute down to which that curve is precise
 LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
@@ -80,8 +81,10 @@ def grouped(sizes: Sequence[int], noise: Sequence[Noise]) -> tuple[Answers, ...]
 
 
 @lru_cache(maxsize=64)
-def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Loss:
+def cover(attributes: tuple[Answers, ...], release: Release, honest: int, *, coarse: bool = False) -> Loss:
     """Return a loss that covers any change of all attributes, among ``honest`` users; errs upwards. Theorems 1 and 2.
+
+    Flips are ``coarse`` as in :data:`.split.COARSE`.
 
     >>> from hubbub.protocol import Fakes
     >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
@@ -89,11 +92,12 @@ def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Los
     9.009
     """
     signal, count = _signal(attributes, release, honest), sum(one.times for one in attributes)
-    step = min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
+    step = signal / ROUGH if coarse else min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
     parts = []
     for one in attributes:
         share = one.times * information(one, release, honest) / signal**2
-        parts.append(_attribute(one, release, honest, step, share, alone=len(attributes) == 1).power(one.times))
+        loss = _attribute(one, release, honest, step, share, alone=len(attributes) == 1, coarse=coarse)
+        parts.append(loss.power(one.times))
     if len(parts) == 1:
         return parts[0]
     parts = [part if part.step == step else part.regrid(step) for part in parts]
@@ -126,7 +130,9 @@ def information(one: Answers, release: Release, honest: int) -> float:
     return (1 if release == "category" else 2) * split.spread(honest, q, 1) ** 2
 
 
-def _attribute(one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool) -> Loss:
+def _attribute(
+    one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool, coarse: bool
+) -> Loss:
     """Return a cover of one attribute, less precise if it has a small share of the variance of the loss.
 
     Chords between the nodes of a curve widen its loss by a share of its variance, and so do intervals of fakes.
@@ -139,7 +145,8 @@ def _attribute(one: Answers, release: Release, honest: int, step: float, share: 
     nodes = min(max(NODES[0], math.ceil(NODES[1] * math.sqrt(share))), NODES[1])
     if release == "category" and one.size > 2:
         return _response(one.size, noise.q, honest, nodes)
-    position = split.cover(honest, noise.q, grain=nodes, faint=FAINT)
+    at = split.COARSE if coarse else split.Resolution(nodes, split.TOLERANCE * (split.GRAIN / nodes))
+    position = split.cover(honest, noise.q, 1, at, faint=FAINT)
     return position if release == "category" else position.power(2)
 
 
