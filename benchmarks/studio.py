@@ -1,7 +1,8 @@
 """The studio in a browser: from a key on a slider to curves, to a verdict, to all certificates; and its first load.
 
 ``python -m benchmarks.studio --json`` prints ``curves_p95_ms``, ``verdict_p95_ms``, ``certified_p95_s`` and
-``first_load_kb``, and the figures of the live page (``benchmarks.studio_live``). It needs Chromium. Run it on a machine
+``first_load_kb``, ``drag_p95_ms`` from the last of several keys to its verdict while certificates of the others are
+still under way, and the figures of the live page (``benchmarks.studio_live``). It needs Chromium. Run it on a machine
 that does nothing else: two workers and a browser share it.
 """
 
@@ -20,6 +21,8 @@ PROGRAM = "from hubbub.cli import main; main(['studio', '--no-open', '--port', '
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 STATES = ("", "kind=few&d=20&k=3", "kind=any&d=6", "kind=several", "kind=number")
 """Kinds of questions, each with the same steps."""
+KEYS, PAUSE = 5, 250
+"""Keys of one drag, and the milliseconds between them."""
 LOADED = """performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
     .filter(one => !one.name.includes("/api/")).map(one => one.transferSize)"""
 
@@ -31,7 +34,7 @@ def percentile(values: list[float], share: float) -> float:
 
 def measure(page: Any, address: str, steps: int) -> tuple[float, dict[str, list[float]]]:
     """Return the kilobytes of the first load, and milliseconds since a key by what appeared on the page."""
-    found: dict[str, list[float]] = {"curves": [], "verdict": [], "certified": []}
+    found: dict[str, list[float]] = {"curves": [], "verdict": [], "certified": [], "drag": []}
     page.goto(address)
     page.locator("main[aria-busy=false]").wait_for(timeout=120_000)
     loaded = sum(page.evaluate(LOADED)) / 1000
@@ -46,6 +49,15 @@ def measure(page: Any, address: str, steps: int) -> tuple[float, dict[str, list[
             page.locator("main[aria-busy=false]").wait_for(timeout=120_000)
         for one in page.evaluate("window.studio.timings"):
             found[one["what"]].append(one["ms"])
+        for _ in range(max(1, steps // 4)):
+            page.evaluate("window.studio.timings.length = 0")
+            page.locator("#n").focus()
+            for _ in range(KEYS):
+                page.keyboard.press("ArrowLeft")
+                page.wait_for_timeout(PAUSE)
+            page.locator("main[aria-busy=false]").wait_for(timeout=120_000)
+            verdicts = [one["ms"] for one in page.evaluate("window.studio.timings") if one["what"] == "verdict"]
+            found["drag"].append(verdicts[-1])
     return loaded, found
 
 
@@ -67,7 +79,7 @@ def run(steps: int) -> dict[str, Any]:
         studio.send_signal(signal.SIGTERM)
         studio.wait(10)
     figures: dict[str, Any] = {"steps": steps * len(STATES), "first_load_kb": round(loaded, 1)}
-    for what, scale, unit in (("curves", 1, "ms"), ("verdict", 1, "ms"), ("certified", 1000, "s")):
+    for what, scale, unit in (("curves", 1, "ms"), ("verdict", 1, "ms"), ("drag", 1, "ms"), ("certified", 1000, "s")):
         for name, share in (("p50", 0.5), ("p95", 0.95)):
             figures[f"{what}_{name}_{unit}"] = round(percentile(found[what], share) / scale, 2)
         figures[f"{what}_seen"] = len(found[what])

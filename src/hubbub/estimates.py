@@ -23,6 +23,7 @@ from hubbub.errors import (
 )
 from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
 from hubbub.noise import noise_document, noise_from_document
+from hubbub.numeric.distributions import reach
 from hubbub.numeric.estimation import nearest_counts, shrunk_counts
 from hubbub.numeric.population import CountNoise, check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
@@ -173,8 +174,8 @@ class Estimate:
         if check_choice("of", of, ("collection", "population")) == "population":
             low, high = self.population(level, simultaneous=simultaneous)
             return self.n * low, self.n * high
-        reach = self._reach(miss)
-        low, high = self.unbiased - reach, self.unbiased + reach
+        half = self._reach(miss)
+        low, high = self.unbiased - half, self.unbiased + half
         if self.adjusted:
             low, high = np.clip(low, 0, self.n), np.clip(high, 0, self.n)
         return low, high
@@ -339,9 +340,7 @@ class Estimate:
         if distribution is None:
             return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / gain)
         distance = np.abs(np.arange(distribution.low, distribution.high + 1) - self.noise.centre)
-        order = np.argsort(distance)[::-1]
-        beyond = np.searchsorted(distribution.pmf[order].cumsum(), miss, side="right")
-        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + self.noise.slack) / gain)
+        return np.full(len(self.labels), (reach(distance, distribution.pmf, miss) + self.noise.slack) / gain)
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"

@@ -58,7 +58,7 @@ class Inline:
         for name in names:
             self.newest_of.pop(name, None)
 
-    async def ready(self) -> None:
+    async def ready(self, *, urgent: bool = False) -> None:
         pass
 
     async def run(self, job: Job) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_bodies_are_limited() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_bad_json(body: bytes, status: int) -> None:
-    answer = ask("POST", "/api/outline", headers={**OWN, "content-type": "application/json"}, content=body)
+    answer = ask("POST", "/api/simulate", headers={**OWN, "content-type": "application/json"}, content=body)
     assert answer.status_code == status
     assert "must" in answer.json()["error"]
 

@@ -28,6 +28,8 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "survey", "questions": [QUESTIONS[0], QUESTIONS[2]], "trust": "shuffler-noise"}, "clear-shuffler-fakes"),
     ({"kind": "survey", "questions": [{"name": 'a "b" \\ é', "kind": "number", "low": 0.1, "high": 1e-1 + 1 / 3}]},
      "local-response"),
+    ({"kind": "survey", "questions": [{"name": "mood 😀 日本", "kind": "choice", "labels": ["🙂", "é"]}]},
+     "local-response"),
 ]  # fmt: skip
 
 

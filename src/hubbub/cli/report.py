@@ -70,7 +70,7 @@ def report(
     with screen.waiting("comparing protocols"):
         rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
         total = Budget(plan.total.epsilon, plan.total.delta) if protected else None
-        central = planner.central_stderr(plan.schema, total, rounds=plan.rounds) if total else None
+        central = planner.central_margin(plan.schema, total, plan.rounds) if total else None
     with screen.waiting("writing the page"):
         background = Background(
             question=question,

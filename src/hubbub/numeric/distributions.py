@@ -68,6 +68,17 @@ class Distribution:
         return float(self.pmf[:cut].sum()), float(self.pmf[cut:].sum())
 
 
+def reach(distances: Array, probabilities: Array, miss: float) -> float:
+    """Return the smallest of the distances that is exceeded with probability at most ``miss``. Exact.
+
+    >>> reach(np.array([2.0, 1.0, 0.0, 1.0, 2.0]), np.array([0.02, 0.2, 0.56, 0.2, 0.02]), 0.05)
+    1.0
+    """
+    order = np.argsort(distances)[::-1]
+    beyond = int(np.searchsorted(probabilities[order].cumsum(), miss, side="right"))
+    return float(distances[order[min(beyond, order.size - 1)]])
+
+
 def support(mean: float, variance: float, n: int, *, tail: float = UNDERFLOW) -> tuple[int, int]:
     """Return an interval beyond which a sum of n independent coins has probability at most e^−tail on either side.
 

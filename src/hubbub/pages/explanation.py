@@ -20,7 +20,7 @@ from hubbub.pages.string_words import (
 )
 from hubbub.pages.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
 from hubbub.pages.survey_words import described_assumptions
-from hubbub.planner import cost, measurable_share
+from hubbub.planner import cost, margin
 from hubbub.plans import Plan
 from hubbub.privacy import described_rate, success_rate
 from hubbub.schema import Schema
@@ -32,8 +32,6 @@ WEAK = 0.9
 """Share of right guesses from which on a protection is called weak."""
 CERTAIN = 0.999
 """Share of right guesses from which on a protection is not worth mentioning."""
-MARGIN = 1.96
-"""Standard errors on each side of a 95 % interval."""
 
 
 def assumed(plan: Plan) -> list[str]:
@@ -247,26 +245,27 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     ]
 
 
-def margin(stderr: float) -> str:
-    """Return the half-width of a 95 % interval with three digits.
+def spoken(half: float) -> str:
+    """Return the half-width of an interval with three digits.
 
-    >>> margin(23.2), margin(567.0)
-    ('± 45.5', '± 1,110')
+    >>> spoken(45.472), spoken(1111.3), spoken(0.0)
+    ('± 45.5', '± 1,110', '± 0')
     """
-    return f"± {float(f'{MARGIN * stderr:.3g}'):,.10g}"
+    return f"± {float(f'{half:.3g}'):,.10g}"
 
 
 def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
     if plan.schema.questions is not None:
         return survey_precision(plan)
+    reach = margin(plan)
     lines = [
-        f"In a batch of {plan.n:,} people, the added noise moves a count by at most {margin(plan.stderr)} people in "
+        f"In a batch of {plan.n:,} people, the added noise moves a count by at most {spoken(reach)} people in "
         "95 of 100 collections. Every result states its own interval."
     ]
     if plan.protocol.sends_strings:
         lines.insert(0, string_precision(plan))
-    share = measurable_share(plan, 0.1)
+    share = reach / 0.1 / plan.n
     if share <= 1:
         lines.append(
             f"The noise allows counts of at least {percent(share)} of the people to be measured within a tenth of "

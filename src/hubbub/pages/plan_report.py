@@ -15,6 +15,7 @@ from hubbub.pages.strings import strings_blocks
 from hubbub.pages.survey_explanation import survey_margin
 from hubbub.pages.survey_results import question_blocks
 from hubbub.pages.survey_words import batch_fakes, described_error, described_questions
+from hubbub.planner.margins import overall_margin
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
 from hubbub.strings import StringEstimate
@@ -54,7 +55,7 @@ class Background:
     alternatives: Sequence[Plan] = ()
     """Plans for the same request, such as those of :func:`hubbub.frontier`."""
     central: float | None = None
-    """The standard error if a trusted server added the noise."""
+    """The margin of a count at 95 % if a trusted server added the noise: :func:`hubbub.planner.central_margin`."""
     checks: Sequence[str] = ()
     """The checks of the plan that were made, and their results."""
     agreement: Agreement | None = None
@@ -110,9 +111,10 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
 def _margin(plan: Plan) -> tuple[str, str]:
     """Return the margin of a count, or of the first question of a survey."""
     if plan.schema.questions is None:
-        return f"{explanation.margin(plan.stderr)} people", "on a count, 95 of 100 times"
+        return f"{explanation.spoken(planner.margin(plan))} people", "on a count, 95 of 100 times"
     first = question_errors(plan)[0]
-    return survey_margin(first), f"on {first.question} ({first.measures}), 95 of 100 times"
+    half = planner.question_margins(plan)[first.question]
+    return survey_margin(first, half), f"on {first.question} ({first.measures}), 95 of 100 times"
 
 
 STYLE = """
@@ -192,11 +194,11 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         if number[held.trust] > PER_TRUST and not chosen:
             continue
         together = explanation.guesses(one.rounds * held.collusion_epsilon) if held.shuffler else "no shuffler needed"
-        margin = explanation.margin(one.stderr)
+        margin = explanation.spoken(overall_margin(one))
         rows.append((planner.family_name(one), margin, TRUST[held.trust][1], together.partition(" of the time")[0]))
         marks.append("best" if chosen else "")
     if given.central is not None:
-        margin = explanation.margin(given.central)
+        margin = explanation.spoken(given.central)
         rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
         marks.append("")
     head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")

@@ -3,6 +3,7 @@
 import math
 
 from hubbub.pages.survey_words import survey_questions
+from hubbub.planner import question_margins
 from hubbub.plans import Plan
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.questions.answers import spell
@@ -10,8 +11,6 @@ from hubbub.surveys import QuestionError, question_errors
 
 SHOWN = 12
 """Labels of a question that are named one by one."""
-MARGIN = 1.96
-"""Standard errors on each side of a 95 % interval."""
 
 
 def asked_questions(plan: Plan) -> list[str]:
@@ -118,20 +117,23 @@ def survey_precision(plan: Plan) -> list[str]:
         f"In a batch of {plan.n:,} people, the added noise moves results by at most the following in 95 of 100 "
         "collections. Every result states its own interval."
     ]
-    lines += [f"{one.question}: {survey_margin(one)} ({one.measures})." for one in question_errors(plan)]
+    half = question_margins(plan)
+    lines += [
+        f"{one.question}: {survey_margin(one, half[one.question])} ({one.measures})." for one in question_errors(plan)
+    ]
     lines.append(
         "How well the people who take part represent others is a separate question, which noise does not change."
     )
     return lines
 
 
-def survey_margin(error: QuestionError) -> str:
-    """Return the half-width of a 95 % interval with three digits, in the unit of a question.
+def survey_margin(error: QuestionError, half: float) -> str:
+    """Return the half-width of an interval with three digits, in the unit of a question.
 
-    >>> survey_margin(QuestionError(question="a", stderr=23.2, people=23.2, unit="people", measures="one count"))
+    >>> survey_margin(QuestionError(question="a", stderr=23.2, people=23.2, unit="people", measures="one count"), 45.47)
     '± 45.5 people'
     """
-    return f"± {float(f'{MARGIN * error.stderr:.3g}'):,.10g}{' ' + error.unit if error.unit else ''}"
+    return f"± {float(f'{half:.3g}'):,.10g}{' ' + error.unit if error.unit else ''}"
 
 
 def _percents(shares: list[float]) -> str:

@@ -24,6 +24,16 @@ def remarks(plan: Plan) -> list[str]:
     >>> print(*remarks(plan_from(Schema.bits(1), 100, Protocol(0.499), delta=1e-6)))
     The error exceeds the crowd: one count of 100 people has a standard error of 2,500. The results will say nothing...
     """
+    return weaknesses(plan) + _rests(plan)
+
+
+def weaknesses(plan: Plan) -> list[str]:
+    """Return warnings about the figures of a plan alone, for readers who are told elsewhere on whom it rests.
+
+    >>> from hubbub import Protocol, Schema, plan_from
+    >>> print(*weaknesses(plan_from(Schema.bits(1), 100, Protocol(0.001), delta=1e-6)))
+    ε = 6.91 protects little: a guess between two answers of one person may be right in up to 99.9 % of all cases...
+    """
     return [text for text in (_useless(check_type("plan", plan, Plan)), *_weak(plan)) if text]
 
 
@@ -56,9 +66,8 @@ def _useless_question(plan: Plan) -> str:
 
 
 def _weak(plan: Plan) -> list[str]:
-    held = plan.guarantee
     # All rounds together: they are what a person risks.
-    epsilon, delta, colluding = plan.total.epsilon, plan.total.delta, held.assumptions.collusion_epsilon
+    epsilon, delta = plan.total.epsilon, plan.total.delta
     found = []
     if delta * plan.n >= 1:
         found.append(
@@ -70,16 +79,20 @@ def _weak(plan: Plan) -> list[str]:
             f"ε = {epsilon:.3g} protects little: a guess between two answers of one person may be right in up to "
             f"{100 * success_rate(epsilon, delta):.4g} % of all cases. Choose an ε of at most {HIGH_EPSILON:g}."
         )
-    if held.assumptions.relay:
-        found.append(
+    return found
+
+
+def _rests(plan: Plan) -> list[str]:
+    held = plan.guarantee.assumptions
+    if held.relay:
+        return [
             "If shuffler and analyzer work together, they see every string, although not whose it is: then only the "
             "relay protects."
-        )
-    elif held.assumptions.shuffler and colluding > MEANINGLESS_COLLUSION:
-        shown = "∞" if math.isinf(colluding) else f"{colluding:.3g}"
-        advice = "max_collusion_epsilon asks for noise that protects in that case too"
-        found.append(
-            f"Everything rests on the shuffler: if it works with the analyzer, nobody is protected (collusion ε = "
-            f"{shown}); {advice}."
-        )
-    return found
+        ]
+    if not held.shuffler or held.collusion_epsilon <= MEANINGLESS_COLLUSION:
+        return []
+    shown = "∞" if math.isinf(held.collusion_epsilon) else f"{held.collusion_epsilon:.3g}"
+    return [
+        "Everything rests on the shuffler: if it works with the analyzer, nobody is protected (collusion ε = "
+        f"{shown}); max_collusion_epsilon asks for noise that protects in that case too."
+    ]

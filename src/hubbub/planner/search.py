@@ -11,6 +11,7 @@ from hubbub.planner.baselines import central_stderr
 from hubbub.planner.comparison import FamilyPlan, compare, one_by_one, proposed
 from hubbub.planner.deadlines import deadline_of
 from hubbub.planner.families import FAMILIES
+from hubbub.planner.margins import laplace_factor, overall_margin
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
 from hubbub.plans import MAX_PEOPLE, Plan
@@ -18,6 +19,8 @@ from hubbub.privacy import Budget, TrustModel
 from hubbub.schema import Schema
 
 NEWTON_STEPS = 3
+NEGLECTED = 1e-3  # people, or a share of a margin below one person
+MORE_EPSILONS = 10  # values of ε that are tried where the margin does not fall all the way
 
 
 def frontier(
@@ -226,6 +229,40 @@ def best_epsilon(
     )
 
 
+def epsilon_for_margin(
+    schema: Schema, n: int, delta: float, people: float, **constraints: Unpack[Constraints]
+) -> float:
+    """Return the smallest ε of three digits, within 1 %, at which the best plan has a margin of at most ``people``.
+
+    The margin is :func:`hubbub.planner.margins.overall_margin`. It falls in steps where counts are whole numbers, so
+    that the plan for the rounded ε is checked as well. A thousandth of a person is neglected: the mean of the
+    shuffler's fakes is not quite whole, because their number is not negative.
+
+    >>> epsilon_for_margin(Schema.one_hot(4), 20_000, 1e-6, 6, trust="shuffler-noise")
+    0.915
+    """
+    wanted = check_real("people", people, POSITIVE)
+    request = Request.of(schema, n, Budget(0.0, check_delta(delta)), **constraints)
+    most = wanted + NEGLECTED * min(wanted, 1.0)
+    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), lambda one: overall_margin(one) / most)
+    guess = min(laplace_factor() * math.sqrt(2) * schema.distance / wanted, 10.0)
+    least = search.least(guess, MAX_EPSILON, relative=0.002)
+    if math.isfinite(least):
+        found = search.plans[least]
+        spent = min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon)
+        unit = 10.0 ** (math.floor(math.log10(max(spent, 1e-300))) - 2)
+        first = math.ceil(spent / unit - 1e-9)
+        for place in range(first, first + MORE_EPSILONS):
+            epsilon = float(f"{place * unit:.3g}")
+            if search.excess(epsilon) <= 0:
+                return epsilon
+    best = search.at(MAX_EPSILON)
+    raise Infeasible(
+        f"no ε up to {MAX_EPSILON:g} measures a count of {schema} within ±{wanted:g} people at n = {request.n:,}; at "
+        f"ε = {MAX_EPSILON:g} it is within ±{overall_margin(best):.4g}: accept that, or raise n"
+    )
+
+
 def _check_sample(goal: Goal, n: int) -> None:
     """Raise :class:`Infeasible` if n people are too few for a goal even without any noise."""
     sampled = sampling_error(goal.share, n, goal.level)
@@ -285,4 +322,4 @@ class _Search:
     def excess(self, value: float) -> float:
         """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
         found = self.known(value)
-        return math.inf if found is None else math.log(self._ratio(found))
+        return math.inf if found is None else math.log(max(self._ratio(found), 1e-300))

@@ -20,7 +20,7 @@ def ladder(plan: Plan, compromised: int, dropped: int) -> dict[str, Any]:
     steps = [{"compromised": one, **_left(plan, plan.n, 1 - one / 100)} for one in shares]
     held = plan.guarantee.assumptions
     together = success_rate(plan.rounds * held.collusion_epsilon) if held.shuffler else _rate(plan)
-    people = max(2, round(plan.n * (1 - dropped / 100)))
+    people = max(1, plan.n * (100 - dropped) // 100)
     return {
         "steps": steps,
         "planned": planned,

@@ -1,11 +1,14 @@
 """The quick curves of the page: outlines along ε and along the number of people, each computed once."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubbub.pages.explanation import MARGIN
-from hubbub.planner import central_stderr, outline
+from hubbub.planner import central_margin, central_stderr, outline
+from hubbub.planner.asymptotics import discrete_laplace
+from hubbub.planner.margins import laplace_factor
+from hubbub.planner.precision import LEVEL, normal_quantile
 from hubbub.studio.inquiry import Inquiry
 
 POINTS = 25
@@ -22,11 +25,26 @@ EPSILONS = _spread(0.05, 10.0)
 PEOPLE = tuple(int(one) for one in _spread(100, 1e7))
 
 
-def _central(inquiry: Inquiry) -> float | None:
-    """Return the error of a trusted server; a survey would have a layout of its own."""
-    if inquiry.schema.questions is not None:
-        return None
-    return MARGIN * central_stderr(inquiry.schema, inquiry.budget, inquiry.rounds)
+LAPLACE = ("clear-shuffler-fakes", "strings")
+"""Families in which one Laplace variable is the whole error of a count, where that is more precise than a Gaussian."""
+
+
+def about(inquiry: Inquiry, error: float, *, laplace: bool = True) -> float:
+    """Return about the margin of an expected error: more than that of a normal error for a Laplace variable.
+
+    The margins of plans are exact: those of whole numbers are whole, and rise and fall in steps around this line.
+    """
+    schema = inquiry.schema
+    if laplace and schema.questions is None:
+        changes = 2 if schema.texts is not None else schema.distance
+        if math.isclose(error, discrete_laplace(changes * inquiry.rounds / inquiry.epsilon), rel_tol=1e-9):
+            return laplace_factor() * error
+    return normal_quantile(LEVEL) * error
+
+
+def _central(inquiry: Inquiry) -> float:
+    """Return about the margin of a trusted server."""
+    return about(inquiry, central_stderr(inquiry.schema, inquiry.budget, inquiry.rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +63,16 @@ class Axis:
         """Return the margin of each family along the axis."""
         made: dict[str, Any] = self.keywords
         found = outline(inquiry.schema, inquiry.n, inquiry.budget, **inquiry.limits, **made)
-        return {one.key: _scaled(one.by_epsilon or one.by_people) for one in found}
-
-
-def _scaled(points: tuple[tuple[float, float], ...]) -> list[list[float]]:
-    return [[x, MARGIN * error] for x, error in points]
+        return {
+            one.key: [
+                *(
+                    [x, about(replace(inquiry, epsilon=x), error, laplace=one.key in LAPLACE)]
+                    for x, error in one.by_epsilon
+                ),
+                *([x, about(inquiry, error, laplace=one.key in LAPLACE)] for x, error in one.by_people),
+            ]
+            for one in found
+        }
 
 
 AXES = (
@@ -61,8 +84,9 @@ AXES = (
 def merged(inquiry: Inquiry, by_epsilon: dict[str, Any], by_people: dict[str, Any]) -> dict[str, Any]:
     """Return both curves of every family with its margin at the inquiry itself: nothing in it is certified."""
     here = outline(inquiry.schema, inquiry.n, inquiry.budget, **inquiry.limits)
-    central = _central(inquiry)
-    at_epsilons = [[x, _central(replace(inquiry, epsilon=min(x, 20.0)))] for x in EPSILONS] if central else []
+    # A survey would have a layout of its own on a trusted server.
+    central = inquiry.schema.questions is None
+    at_epsilons = [[x, _central(replace(inquiry, epsilon=x))] for x in EPSILONS] if central else []
     return {
         "families": [
             {
@@ -71,11 +95,14 @@ def merged(inquiry: Inquiry, by_epsilon: dict[str, Any], by_people: dict[str, An
                 "trust": one.trust,
                 "clear": one.clear,
                 "allowed": inquiry.allows(one.trust, clear=one.clear),
-                "about": MARGIN * one.error if one.error is not None else None,
+                "about": about(inquiry, one.error, laplace=one.key in LAPLACE) if one.error is not None else None,
                 "by_epsilon": by_epsilon.get(one.key, []),
                 "by_people": by_people.get(one.key, []),
             }
             for one in here
         ],
-        "central": {"here": central, "by_epsilon": at_epsilons},
+        "central": {
+            "here": central_margin(inquiry.schema, inquiry.budget, inquiry.rounds) if central else None,
+            "by_epsilon": at_epsilons,
+        },
     }

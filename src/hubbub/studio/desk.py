@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Generic, TypeVar
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.errors import Interval, InvalidInput, check_choice, check_real, check_whole, reject
+from hubbub.errors import HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole, reject
 from hubbub.planner import FAMILIES
 from hubbub.studio import curves
 from hubbub.studio.inquiry import Inquiry
@@ -60,10 +60,17 @@ class Desk:
         self._certificates: Recent[Answer] = Recent(KEPT)
         self._plans: Recent[str] = Recent(KEPT)
         self._outlines: Recent[Answer] = Recent(KEPT)
+        self._first: Recent[str] = Recent(KEPT)
 
     async def outline(self, body: Json) -> Answer:
-        """Return the uncertified curves of an inquiry; each axis is computed once."""
-        inquiry = Inquiry.from_document(body)
+        """Return the uncertified curves of an inquiry; each axis is computed once.
+
+        A question that nobody can ask, as people may type it, is no fault of the page: the answer says what is wrong.
+        """
+        try:
+            inquiry = Inquiry.from_document(body)
+        except HubbubError as error:
+            return {"problem": str(error)}
         found: list[Answer] = []
         for axis in curves.AXES:
             key = axis.key(inquiry)
@@ -74,11 +81,31 @@ class Desk:
             found.append(known)
         return await asyncio.to_thread(curves.merged, inquiry, *found)
 
+    async def preview(self, body: Json) -> Answer:
+        """Return the certificate of the family that the page shows first if it is known, or a preliminary one.
+
+        The page asks for it together with the curves, and for all certificates after it: it must not wait for them.
+        """
+        read = Fields(body, "the request", "tab", "inquiry")
+        tab = _tab(read)
+        try:
+            inquiry = Inquiry.from_document(read["inquiry"])
+        except HubbubError:
+            return {}  # the answer to the outline says why
+        known = self._certificates.get((inquiry, self._first.get(inquiry)))
+        if known is not None:
+            self._keep(known)
+            return known
+        self._workers.drop(tab, f"attack {tab}", f"simulate {tab}", f"{tab} late")
+        found = await self._ask("preview", tab, {"inquiry": inquiry}, urgent=True)
+        if "family" in found:
+            self._first.put(inquiry, found["family"])
+        return found
+
     async def certify(self, body: Json) -> AsyncIterator[str]:
         """Yield one line of JSON for each family, as soon as it is certified or time is up.
 
-        Before that of the first family, which the page shows, there may be a preliminary one. A patient request asks
-        again for families that were late, and has more time.
+        A patient request asks again for families that were late, and has more time.
         """
         read = Fields(body, "the request", "tab", "generation", "inquiry", "families", "patient")
         inquiry = Inquiry.from_document(read["inquiry"])
@@ -86,7 +113,7 @@ class Desk:
         tab, generation = _tab(read), _generation(read)
         patient = read.truth("patient")
         if not patient:
-            self._workers.drop(f"attack {tab}", f"simulate {tab}", f"{tab} late")
+            self._workers.drop(f"attack {tab}", f"simulate {tab}", f"preview {tab}", f"{tab} late")
         slot = self._workers.newest(f"{tab} late" if patient else tab, generation)
         return self._lines(inquiry, families, slot, generation, patient=patient)
 
@@ -96,26 +123,22 @@ class Desk:
         await self._workers.ready()
         end = time.monotonic() + (PATIENCE if patient else SECONDS)
 
-        async def ask(task: str, family: str) -> Answer:
-            arguments = {"inquiry": inquiry, "family": family}
-            job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=end)
-            return await self._workers.run(job)
-
         async def one(family: str) -> Answer:
             known = self._certificates.get((inquiry, family))
             if known is not None:
                 self._keep(known)
                 return known
-            found = await ask("certify", family)
+            arguments = {"inquiry": inquiry, "family": family}
+            job = Job(
+                task="certify", arguments=arguments, slot=slot, generation=generation, deadline=end, patient=patient
+            )
+            found = await self._workers.run(job)
             if found.get("state") in ("certified", "none"):
                 self._certificates.put((inquiry, family), found)
             self._keep(found)
             return found
 
-        first = [] if patient else [one for one in families[:1] if self._certificates.get((inquiry, one)) is None]
-        tasks = {asyncio.ensure_future(ask("glance", family)): family for family in first}
-        early = set(tasks)
-        tasks |= {asyncio.ensure_future(one(family)): family for family in dict.fromkeys(families)}
+        tasks = {asyncio.ensure_future(one(family)): family for family in dict.fromkeys(families)}
         waiting = set(tasks)
         try:
             while waiting:
@@ -125,11 +148,11 @@ class Desk:
                 )
                 if not done:
                     break
-                for task in sorted(done, key=lambda task: task not in early):
+                for task in done:
                     found = task.result()
-                    if not found.get("stale") and (task not in early or found.get("preliminary")):
+                    if not found.get("stale"):
                         yield json.dumps({"family": tasks[task], **found}, allow_nan=False) + "\n"
-            for task in waiting - early:
+            for task in waiting:
                 about = {"state": "late", "reason": "not certified in time"}
                 yield json.dumps({"family": tasks[task], **about}) + "\n"
         finally:
@@ -181,12 +204,13 @@ class Desk:
             raise Forgotten
         return found
 
-    async def _ask(self, task: str, tab: str, arguments: Answer) -> Answer:
+    async def _ask(self, task: str, tab: str, arguments: Answer, *, urgent: bool = False) -> Answer:
         """Run a task that a newer one of the same tab replaces."""
         generation = time.monotonic_ns()
         slot = self._workers.newest(f"{task} {tab}", generation)
-        deadline = time.monotonic() + PATIENCE
-        job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=deadline)
+        await self._workers.ready(urgent=urgent)
+        end = time.monotonic() + (SECONDS if urgent else PATIENCE)
+        job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=end, urgent=urgent)
         return await self._workers.run(job)
 
 

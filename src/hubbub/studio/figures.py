@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
-from hubbub.pages.explanation import MARGIN, assumed, learns
+from hubbub.pages.explanation import assumed, learns
 from hubbub.pages.survey_words import described_error
-from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name
+from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name, question_margins
+from hubbub.planner.margins import overall_margin
+from hubbub.planner.remarks import MARGIN, weaknesses
 from hubbub.planner.surveys import survey_error
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
@@ -27,12 +29,15 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
     if plan is None:
         return {**about, "state": "late" if found.late else "none", "reason": found.reason}
     sent, held = cost(plan), plan.guarantee
+    half = curve = overall_margin(plan)
+    if plan.schema.questions is not None:  # families compare by the weights of the questions
+        curve *= survey_error(inquiry.request, plan) / plan.stderr
     return {
         **about,
         "state": "certified",
         "name": family_name(plan),
-        "curve": MARGIN * (plan.stderr if plan.schema.questions is None else survey_error(inquiry.request, plan)),
-        "margin": MARGIN * plan.stderr,
+        "curve": curve,
+        "margin": half,
         "questions": questions(plan),
         "shown": [count_shown(plan), count_shown(plan, 0.95)] if plan.protocol.sends_strings else None,
         "epsilon": finite(plan.total.epsilon),
@@ -46,6 +51,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         "shuffler": held.assumptions.shuffler,
         "honest": held.assumptions.honest,
         "sentences": assumed(plan),
+        "remarks": weaknesses(plan),
         "learns": [list(row) for row in learns(plan)],
         "messages": sent.messages,
         "bytes": sent.bytes,
@@ -62,13 +68,15 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
     """Return the margin of each question of a survey in its own unit, in words; none for other schemas."""
     if plan.schema.questions is None:
         return []
+    half = question_margins(plan)
     return [
         {
             "name": one.question,
-            "margin": MARGIN * one.stderr,
+            "margin": half[one.question],
             "unit": one.unit,
             "measures": one.measures,
             "text": described_error(one),
+            "hopeless": MARGIN * one.people >= plan.n / 2,
         }
         for one in question_errors(plan)
     ]

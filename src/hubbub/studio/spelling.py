@@ -105,8 +105,8 @@ def _code(question: Question) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a string as TOML and Python both read it."""
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+    """Return a string as TOML and Python both read it, which know no pairs of surrogates."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _number(value: float) -> str:

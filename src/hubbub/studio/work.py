@@ -6,10 +6,9 @@ from typing import Any
 
 from hubbub.errors import HubbubError, Infeasible
 from hubbub.pages import render
-from hubbub.pages.explanation import MARGIN
 from hubbub.pages.plan_report import Background, plan_report
-from hubbub.planner import FAMILIES, Constraints, FamilyPlan, best_epsilon, central_stderr
-from hubbub.planner.comparison import certified, preliminary
+from hubbub.planner import FAMILIES, Constraints, FamilyPlan, central_margin, epsilon_for_margin
+from hubbub.planner.comparison import certified, preliminary, proposed
 from hubbub.planner.deadlines import Late, until
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
@@ -20,6 +19,8 @@ from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.trials import trials
 
 Stop = Callable[[], bool]
+CLOSE = 1.25
+"""Expected error of a plan that is shown first, as a multiple of the smallest one."""
 
 
 def certify(inquiry: Inquiry, family: str, stop: Stop) -> dict[str, Any]:
@@ -34,15 +35,24 @@ def certify(inquiry: Inquiry, family: str, stop: Stop) -> dict[str, Any]:
     return described(certified(request, FAMILIES[family], candidate, stop), inquiry)
 
 
-def glance(inquiry: Inquiry, family: str, stop: Stop) -> dict[str, Any]:
-    """Return a certified plan that is close to that of :func:`certify`, and sooner; empty if there is none."""
+def preview(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
+    """Return a certified plan that is close to the best one, and there sooner.
+
+    It belongs to the first family with a quick way to one. The answer is empty if there is none, or none that is close.
+    """
     request = inquiry.request
-    try:
-        candidate = FAMILIES[family].candidate(request)
-    except Infeasible:
-        return {}
-    found = preliminary(request, FAMILIES[family], candidate, stop) if candidate is not None else None
-    return {**described(found, inquiry), "preliminary": True} if found is not None else {}
+    proposals = [
+        (family, candidate)
+        for family, candidate in proposed(request)[0]
+        if inquiry.allows(family.trust, clear=family.clear)
+    ]
+    for family, candidate in proposals:
+        if candidate.expected > CLOSE * proposals[0][1].expected:
+            break
+        found = preliminary(request, family, candidate, stop)
+        if found is not None:
+            return {**described(found, inquiry), "preliminary": True}
+    return {}
 
 
 def simulate(plan: str, shape: str, shares: list[float], rows: str, stop: Stop) -> dict[str, Any]:
@@ -62,14 +72,10 @@ def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
     terms: Constraints = {**inquiry.limits, "trust": inquiry.trust, "clear": inquiry.clear}
     try:
         with until(stop):
-            found = best_epsilon(inquiry.schema, inquiry.n, inquiry.delta, margin / MARGIN, **terms)
+            epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, **terms)
     except Late:
         return {"reason": "this takes too long; use hubbub plan --stderr on the command line"}
-    epsilon = found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon
-    if epsilon <= 0:
-        return {"reason": "no noise is needed for this precision"}
-    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
-    return {"epsilon": float(f"{math.ceil(epsilon / unit - 1e-9) * unit:.3g}")}
+    return {"epsilon": epsilon}
 
 
 def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
     del stop
     own = Plan.from_json(plan)
     simple = own.schema.questions is None and math.isfinite(own.total.epsilon) and own.total.delta < 1
-    central = central_stderr(own.schema, Budget(own.total.epsilon, own.total.delta), own.rounds) if simple else None
+    central = central_margin(own.schema, Budget(own.total.epsilon, own.total.delta), own.rounds) if simple else None
     rivals = [Plan.from_json(one) for one in others] if simple else []
     checks = ["The guarantee was computed by hubbub when this page was made."]
     return {"html": render(plan_report(own, Background(alternatives=rivals, central=central, checks=checks)))}
@@ -86,7 +92,7 @@ def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "attack": attack,
     "certify": certify,
-    "glance": glance,
+    "preview": preview,
     "report": report,
     "simulate": simulate,
     "solve": solve,

@@ -1,6 +1,10 @@
 """Worker processes: each runs one task at a time, and stops it when the tab that asked has moved on.
 
-They are spawned, not forked, so that they inherit no signal handlers of the server; they end when its pipe closes.
+A certificate that nobody waits for any more ends only with its step, up to seconds later. Urgent tasks therefore have a
+process of their own, and the others give way to it, to the server and to the browser.
+
+All processes are spawned, not forked, so that they inherit no signal handlers of the server; they end when its pipe
+closes.
 """
 
 import asyncio
@@ -19,6 +23,8 @@ TABS = 4096
 """Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
 GRACE = 0.5
 """Seconds that a process gets to end before it is killed."""
+YIELDING = 10
+"""Niceness of the processes for tasks that are not urgent."""
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep the linear algebra of a process on one thread: several of them would wait for each other."""
 STALE: dict[str, Any] = {"stale": True}
@@ -34,11 +40,15 @@ class Job:
     generation: int
     deadline: float
     """On the monotonic clock, which all processes share."""
+    urgent: bool = False
+    patient: bool = False
 
 
-def serve(pipe: Connection, generations: Any) -> None:
+def serve(pipe: Connection, generations: Any, niceness: int) -> None:
     """Run jobs until the pipe closes: the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends its workers
+    if hasattr(os, "nice"):
+        os.nice(niceness)
     from hubbub.studio import work  # noqa: PLC0415 (loads numpy; the server does not wait for it)
 
     work.warm()
@@ -61,10 +71,11 @@ def serve(pipe: Connection, generations: Any) -> None:
 class Worker:
     """One process and its pipe."""
 
-    def __init__(self, generations: Any) -> None:
+    def __init__(self, generations: Any, niceness: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, generations), daemon=True)
+        self.niceness = niceness
+        self.process = context.Process(target=serve, args=(theirs, generations, niceness), daemon=True)
         self.process.start()
         theirs.close()
         self._ready = False
@@ -93,7 +104,7 @@ class Worker:
 
 
 class Workers:
-    """A few processes, and the newest generation of every tab."""
+    """A process for urgent tasks, ``count`` for others, and the newest generation of every tab."""
 
     def __init__(self, count: int = 2) -> None:
         for name in ONE_THREAD:
@@ -101,13 +112,18 @@ class Workers:
         context = multiprocessing.get_context("spawn")
         self._generations = context.Array("q", TABS, lock=False)
         self._slots: OrderedDict[str, int] = OrderedDict()
-        self._all = [Worker(self._generations) for _ in range(count)]
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        self._all = [Worker(self._generations, niceness) for niceness in (0, *[YIELDING] * count)]
+        self._urgent: asyncio.Queue[Worker] = asyncio.Queue()
+        self._others: asyncio.Queue[Worker] = asyncio.Queue()
         for one in self._all:
-            self._idle.put_nowait(one)
-        self._threads = ThreadPoolExecutor(count)
-        self._warm = False
+            self._idle(urgent=one.niceness == 0).put_nowait(one)
+        self._patient = asyncio.Semaphore(max(1, count - 1))  # one process is left to those who are not
+        self._threads = ThreadPoolExecutor(count + 1)
+        self._warm: set[bool] = set()
         self._running: set[asyncio.Future[dict[str, Any]]] = set()
+
+    def _idle(self, *, urgent: bool) -> asyncio.Queue[Worker]:
+        return self._urgent if urgent else self._others
 
     def newest(self, tab: str, generation: int) -> int:
         """Note what a tab asked last, and return its slot; work for what it asked before stops."""
@@ -129,16 +145,17 @@ class Workers:
             if name in self._slots:
                 self._generations[self._slots[name]] = -1
 
-    async def ready(self) -> None:
-        """Wait for the first process, so that no deadline includes the start of the studio."""
-        if not self._warm:
-            worker = await self._idle.get()
+    async def ready(self, *, urgent: bool = False) -> None:
+        """Wait for the first process of its kind, so that no deadline includes the start of the studio."""
+        if urgent not in self._warm:
+            idle = self._idle(urgent=urgent)
+            worker = await idle.get()
             try:
                 with contextlib.suppress(EOFError, OSError):
                     await asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
-                self._warm = True
+                self._warm.add(urgent)
             finally:
-                self._idle.put_nowait(worker)
+                idle.put_nowait(worker)
 
     async def run(self, job: Job) -> dict[str, Any]:
         """Run a job in the next idle process.
@@ -151,7 +168,12 @@ class Workers:
         return await asyncio.shield(task)
 
     async def _exchange(self, job: Job) -> dict[str, Any]:
-        worker = await self._idle.get()
+        async with self._patient if job.patient else contextlib.nullcontext():
+            return await self._asked(job)
+
+    async def _asked(self, job: Job) -> dict[str, Any]:
+        idle = self._idle(urgent=job.urgent)
+        worker = await idle.get()
         try:
             if self._generations[job.slot] != job.generation:
                 return STALE
@@ -159,11 +181,11 @@ class Workers:
         except (EOFError, OSError):
             self._all.remove(worker)
             worker.end()
-            worker = Worker(self._generations)
+            worker = Worker(self._generations, worker.niceness)
             self._all.append(worker)
             return {"error": "a worker process ended; please repeat"}
         finally:
-            self._idle.put_nowait(worker)
+            idle.put_nowait(worker)
 
     def end(self) -> None:
         """End all processes."""

@@ -110,13 +110,13 @@ def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
         drawn = noise.shuffler_fakes
         # The distribution of one count is needed for tables only.
         alone = isinstance(named[attribute.question], Scale | Number)
-        error = _count_noise(noise, size, n, variance, gain, category=category, batches=0 if alone else tally.batches)
+        error = answer_noise(noise, size, n, variance, gain, category=category, batches=0 if alone else tally.batches)
         found.append(
             AnswerCounts(
                 values=values,
                 variance=variance,
                 growth=growth,
-                excess=_excess(drawn) / max(tally.batches, 1) if drawn is not None else 0.0,
+                excess=excess_of(drawn) / max(tally.batches, 1) if drawn is not None else 0.0,
                 noise=error,
             )
         )
@@ -134,7 +134,7 @@ def _variance(noise: Noise, size: int, n: int, sent: float, *, category: bool, b
 
 
 @functools.lru_cache(256)
-def _excess(fakes: Fakes) -> float:
+def excess_of(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
     pmf = fakes.pmf
     number = np.arange(pmf.size) - fakes.mean
@@ -142,7 +142,7 @@ def _excess(fakes: Fakes) -> float:
     return found if found > 1e-3 else 0.0
 
 
-def _count_noise(
+def answer_noise(
     noise: Noise, size: int, n: int, variance: float, gain: float, *, category: bool, batches: int
 ) -> CountNoise:
     """Return the error of one count: s²·(1 − 1/d), with the exact distribution of the shuffler's fakes."""

@@ -19,18 +19,21 @@ function place(box, options, label) {
   box.replaceChildren(svg);
 }
 
-/** Margins of all families along one axis: quick lines, certified shapes. A mean has a range, in which its error is measured. */
+/**
+ * Margins of all families along one axis: quick lines, certified shapes. A mean has a range, in which its error is measured.
+ * Returns true if lines leave the chart where the error is as large as the crowd or the range.
+ */
 export function precision(box, { families, found, chosen, axis, here, central, people, mean, label }) {
   const shown = families.filter((one) => one[axis].length > 0);
   const scaled = (x, y) => (mean === null ? y : y * mean / (axis === 'by_people' ? x : people));
   const points = shown.flatMap((one) => one[axis].map(([x, y]) => ({ x, y: scaled(x, y), ...one })));
   const dots = shown.filter((one) => found[one.family]?.state === 'certified')
     .map((one) => ({ ...one, x: here, y: mean === null ? found[one.family].curve : found[one.family].questions[0].margin, title: found[one.family].name }));
-  const all = [...points, ...dots, ...central.map(([, y]) => ({ y }))].map((one) => one.y);
+  const all = [...points, ...dots, ...central.map(([, y]) => ({ y }))].map((one) => one.y).filter((y) => y > 0); // a count that is exact 95 of 100 times is drawn at the lower edge
   const low = Math.max(1e-9, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
   const own = (one) => one.family === chosen;
   const bottom = low / 1.3;
-  const cap = axis === 'by_epsilon' ? Math.min(top, Math.max(mean ?? people, 4 * low)) : top;
+  const most = mean ?? people, cap = axis === 'by_epsilon' ? Math.min(top, Math.max(most, 4 * low)) : top;
   place(box, {
     height: 250, marginLeft: 46, marginRight: 16, marginBottom: 42,
     x: { type: 'log', label: axis === 'by_epsilon' ? 'ε' : 'people', tickFormat: axis === 'by_epsilon' ? '~g' : compact, ticks: 5 },
@@ -52,6 +55,7 @@ export function precision(box, { families, found, chosen, axis, here, central, p
     ],
     color: { type: 'identity' },
   }, label);
+  return cap === most && top > 1.2 * cap;
 }
 
 /** Rows by their place, as labels that are cut off may be alike, and an axis that shows them. */

@@ -25,6 +25,12 @@ export function atMost(value) {
   return short(Math.ceil(value / unit - 1e-6) * unit);
 }
 
+/** A number with three digits, rounded down, for what happens at most one time in so many. */
+export function atLeast(value) {
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return short(Math.floor(value / unit + 1e-6) * unit);
+}
+
 /** A number as people type it, with commas between thousands; NaN if there is none. */
 export const typed = (text) => (text.trim() ? Number(text.replaceAll(',', '')) : NaN);
 

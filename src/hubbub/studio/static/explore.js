@@ -18,7 +18,11 @@ const SLIDERS = {
 };
 const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
-let outline = { families: [], central: { here: null, by_epsilon: [] } };
+const NOTHING = { families: [], central: { here: null, by_epsilon: [] }, problem: null };
+const MOST_EPSILON = 20;
+
+let outline = NOTHING;
+let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
 let answered = 0; // the generation of the outline: certificates of another state must not be shown with this one
 let waiting = false, found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
 const timings = [];
@@ -45,28 +49,45 @@ function drawNow() {
   cancelAnimationFrame(frame);
   frame = 0;
   if (answered !== generation) return;
-  const one = chosen(), about = settled() && !waiting ? undefined : guessed();
-  verdict(one, about, outline.families.some((each) => better(each, one)), missed(one));
+  const one = shown = chosen(), about = settled() && !waiting ? undefined : guessed();
+  const late = outline.families.some((each) => better(each, one));
+  verdict(one, { about, late, missed: missed(one), problem: outline.problem });
   cards(one, about, outline.central.here);
   const common = { families: outline.families, found, chosen: one?.family, people: state.n, mean: meanOf() };
   const { here, by_epsilon: curve } = outline.central;
-  precision($('by-epsilon'), { ...common, axis: 'by_epsilon', here: state.eps, central: curve, label: 'Error of each protocol against ε; the table has the figures' });
+  const edge = precision($('by-epsilon'), { ...common, axis: 'by_epsilon', here: state.eps, central: curve, label: 'Error of each protocol against ε; the table has the figures' });
   const flat = here === null ? [] : [[100, here], [1e7, here]];
   precision($('by-people'), { ...common, axis: 'by_people', here: state.n, central: flat, label: 'Error of each protocol against the number of people; the table has the figures' });
   $('central-hint').hidden = here === null;
   $('survey-hint').hidden = state.kind !== 'several';
-  $('edge-hint').hidden = !(outline.families.some((each) => each.by_epsilon.some(([, error]) => error > 1.2 * state.n)));
+  $('edge-hint').hidden = !edge;
+  $('edge-unit').textContent = meanOf() === null ? 'the crowd' : 'the range';
   table(outline.families, found, one, waiting, (family) => set({ family }, choose));
   status(outline.families, found, waiting);
+  $('problem').textContent = outline.problem ?? '';
+  $('problem').hidden = outline.problem === null;
   take(one);
 }
 
 /** The range of a number whose mean is wanted: its curves are errors of the mean, not of people. */
 const meanOf = () => (state.kind === 'number' && state.measure === 'mean' ? state.high - state.low : null);
 
+const REST = ['sim', 'ladder', 'drop-text', 'sentences'];
+
+/** Hide what belongs to another state, at its place, until it is replaced. */
+function outdate() {
+  simulated = attacked = null;
+  followed = '';
+  for (const id of REST) $(id).classList.add('outdated');
+}
+
 function drawRest() {
-  const one = chosen();
-  $('sim').replaceChildren();
+  const one = shown;
+  for (const id of REST) {
+    $(id).replaceChildren();
+    $(id).classList.remove('outdated');
+  }
+  for (const name of ['role', 'aria-label']) $('ladder').removeAttribute(name);
   for (const panel of one && simulated ? simulated.panels : []) {
     const named = { ...panel, rows: panel.rows.map((row) => ({ ...row, label: isSurvey() ? row.label : label(Number(row.label)) })) };
     const [left, right] = [el('div', { className: 'chart' }), el('div', { className: 'chart' })];
@@ -78,7 +99,7 @@ function drawRest() {
     errors(right, named, `Errors of the simulated estimates of ${panel.name || 'all answers'}`);
   }
   if (one && attacked) drawAttacks(one);
-  $('sentences').replaceChildren(...(one?.sentences ?? []).map((text) => el('li', { textContent: text })));
+  $('sentences').replaceChildren(...(one && !one.preliminary ? one.sentences : []).map((text) => el('li', { textContent: text })));
 }
 
 function drawAttacks(one) {
@@ -89,9 +110,10 @@ function drawAttacks(one) {
     return `${place ? '… and' : 'a reader who'} owns ${each.compromised} % of the users${planning(each)}`;
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
-  if (one.shuffler) rows.push({ who: 'the shuffler alone, which sees sealed messages', guess: 0.5 });
-  rows.push({ who: one.shuffler ? 'shuffler and analyzer together' : 'everybody else together', guess: attacked.together });
-  ladder($('ladder'), rows);
+  if (isText()) rows.push({ who: 'the shuffler, for rare texts that it had evaluated', guess: 1 });
+  else if (one.shuffler) rows.push({ who: 'the shuffler alone, if messages are sealed', guess: 0.5 });
+  const all = isText() ? 'relay, shuffler and analyzer together' : one.shuffler ? 'shuffler and analyzer together' : 'everybody else together';
+  ladder($('ladder'), [...rows, { who: all, guess: attacked.together }]);
   const left = attacked.dropped, people = whole(attacked.people);
   if (!left) $('drop-text').textContent = 'What if fewer people answer than planned?';
   else if (!one.shuffler) $('drop-text').textContent = `${people} are left. The protection needs no crowd and stays as it is.`;
@@ -102,7 +124,7 @@ function drawAttacks(one) {
 }
 
 function take(one) {
-  const last = one && !one.preliminary; // a preliminary plan is certified, but commands make the last one
+  const last = Boolean(one) && !one.preliminary; // a preliminary plan is certified, but commands make the last one
   const texts = last ? { command: one.command, python: one.python, plan: JSON.stringify(JSON.parse(one.plan), null, 2) } : {};
   $('take').textContent = texts[form] ?? (one ? 'A slightly more precise plan is being certified.' : 'Nothing is certified yet.');
   for (const id of ['copy', 'save', 'report']) $(id).disabled = !last;
@@ -129,19 +151,27 @@ const renew = () => busy(renewed);
 async function renewed() {
   control.abort();
   control = new AbortController();
+  for (const id of ['goal-text', 'take-problem']) $(id).textContent = '';
   const { signal } = control, begun = performance.now(), mine = generation += 1;
   const note = (what) => timings.push({ what, ms: performance.now() - begun });
   const body = inquiry();
   try {
+    const early = asked('preview', { inquiry: body }, signal);
+    early.catch(() => {}); // the same trouble comes with the outline, or when it is waited for
     const known = await ask('outline', body, signal);
     online();
-    outline = known;
+    outline = { ...NOTHING, ...known };
     answered = mine;
     found = {};
     waiting = false;
-    $('problem').hidden = true;
+    outdate();
     drawNow();
+    if (outline.problem !== null) {
+      drawRest();
+      return;
+    }
     note('curves');
+    await preview(early, mine, note);
     await certify(body, mine, signal, note);
     if (mine !== generation) return;
     $('said').textContent = $('verdict').textContent;
@@ -155,13 +185,22 @@ async function renewed() {
   }
 }
 
+/** Show a first certified plan, which may be a preliminary one. */
+async function preview(early, mine, note) {
+  const one = await early;
+  if (mine !== generation || one.state !== 'certified') return;
+  found[one.family] = one;
+  drawNow();
+  note('verdict');
+}
+
 async function certify(body, mine, signal, note) {
   const order = [...outline.families].sort((a, b) => b.allowed - a.allowed || (a.about ?? Infinity) - (b.about ?? Infinity));
-  let first = true;
+  let first = !certified().length;
   const families = order.map((one) => one.family);
   await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
     const before = found[one.family];
-    if (mine !== generation || (one.preliminary && before) || (one.state === 'late' && before?.preliminary)) return;
+    if (mine !== generation || (one.state === 'late' && before?.preliminary)) return;
     found[one.family] = one.state ? one : { ...one, state: 'failed' };
     if (first && certified().length) {
       first = false;
@@ -196,9 +235,8 @@ let following = new AbortController(), followed = '';
 async function follow(again = false) {
   const one = chosen();
   draw();
-  if (!one) {
-    simulated = attacked = null;
-    followed = '';
+  if (!one || one.preliminary) { // the studio simulates and attacks only what it would also give away
+    outdate();
     drawRest();
     return;
   }
@@ -211,14 +249,15 @@ async function follow(again = false) {
     const [drawn, left] = await Promise.all([
       asked('simulate', { plan: one.id, ...people }, signal), asked('attack', { plan: one.id, compromised: state.compromised, dropped: state.drop }, signal)]);
     if (signal.aborted || drawn.stale || left.stale) return;
-    followed = key;
+    followed = drawn.panels && left.steps ? key : '';
     simulated = drawn.panels ? drawn : null;
     attacked = left.steps ? left : null;
-    $('own-problem').textContent = drawn.error ?? warning();
+    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long.' : warning());
     online();
     drawRest();
+    if (!left.steps) $('drop-text').textContent = left.error ?? 'The attacks take too long to compute.';
   } catch (error) {
-    if (refused(error)) $('own-problem').textContent = error.message;
+    if (refused(error)) $('sim-problem').textContent = error.message;
     else trouble(error, renew);
   }
 }
@@ -231,11 +270,11 @@ function trouble(error, again) {
   if (error.name === 'AbortError') return;
   if (refused(error)) {
     answered = generation;
-    outline = { families: [], central: { here: null, by_epsilon: [] } };
+    outline = { ...NOTHING, problem: error.message };
     found = {};
-    $('problem').textContent = error.message;
-    $('problem').hidden = false;
+    outdate();
     drawNow();
+    drawRest();
     return;
   }
   if (error instanceof Refused && error.status === 404) followed = '';
@@ -343,7 +382,7 @@ $('shape').addEventListener('change', () => {
   set({}, state.d === before ? choose : renew);
 });
 $('own').addEventListener('change', () => { paste(); set({}, isSurvey() ? choose : renew); });
-$('again').addEventListener('click', () => follow(true));
+$('again').addEventListener('click', () => busy(() => follow(true)));
 $('add').addEventListener('click', () => set({ questions: [...state.questions, fresh()] }));
 $('controls').addEventListener('submit', (event) => event.preventDefault());
 $('skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); });
@@ -356,16 +395,31 @@ $('solve').addEventListener('click', async () => {
   }
   $('solve').disabled = true;
   $('goal-text').textContent = 'searching…';
+  await busy(async () => {
+    try {
+      const text = await solved(margin);
+      if (text !== null) $('goal-text').textContent = text;
+    } finally {
+      $('solve').disabled = false;
+    }
+  });
+});
+
+/** Find the ε for a margin and choose it; return what to say, or null if another state was chosen meanwhile. */
+async function solved(margin) {
+  const mine = generation;
   try {
     const answer = await asked('solve', { inquiry: inquiry(), margin });
-    $('goal-text').textContent = answer.epsilon ? `ε = ${answer.epsilon} is enough.` : answer.reason ?? answer.error ?? '';
-    if (answer.epsilon) set({ eps: answer.epsilon, family: '' });
+    if (mine !== generation) return null;
+    if (!answer.epsilon) return answer.reason ?? answer.error ?? 'This takes too long.';
+    if (answer.epsilon > MOST_EPSILON) return `This needs ε = ${answer.epsilon}, which protects nobody; this page ends at ${MOST_EPSILON}.`;
+    set({ eps: answer.epsilon, family: '' });
+    return `ε = ${answer.epsilon} is enough.`;
   } catch (error) {
-    $('goal-text').textContent = error instanceof Refused ? error.message : 'The studio does not answer.';
-  } finally {
-    $('solve').disabled = false;
+    if (mine !== generation) return null;
+    return error instanceof Refused ? error.message : 'The studio does not answer.';
   }
-});
+}
 
 const tabs = [...document.querySelectorAll('[role=tab]')];
 function pick(tab) {
@@ -375,7 +429,7 @@ function pick(tab) {
   }
   form = tab.dataset.form;
   $('take').setAttribute('aria-labelledby', tab.id);
-  take(chosen());
+  take(shown);
 }
 tabs.forEach((tab, place) => {
   tab.addEventListener('click', () => pick(tab));
@@ -389,20 +443,22 @@ tabs.forEach((tab, place) => {
 });
 $('copy').addEventListener('click', () => copy($('copy'), $('take').textContent, $('take')));
 $('link').addEventListener('click', () => copy($('link'), location.href));
-$('save').addEventListener('click', () => download('plan.json', 'application/json', chosen().plan));
-$('report').addEventListener('click', async () => {
-  const others = outline.families.map((one) => found[one.family]).filter((one) => one?.state === 'certified').map((one) => one.id);
+$('save').addEventListener('click', () => download('plan.json', 'application/json', shown.plan));
+$('report').addEventListener('click', () => busy(async () => {
+  const others = Object.values(found).filter((one) => one.state === 'certified' && !one.preliminary).map((one) => one.id);
+  $('take-problem').textContent = '';
   try {
-    const answer = await asked('report', { plan: chosen().id, others });
+    const answer = await asked('report', { plan: shown.id, others });
     if (answer.html) download('report.html', 'text/html', answer.html);
+    else $('take-problem').textContent = answer.error ?? 'The report was not made; please try again.';
   } catch (error) {
     trouble(error, renew);
   }
-});
+}));
 
 addEventListener('hashchange', () => { read(); paste(); show(); renew(); });
 let wait = 0;
-addEventListener('resize', () => { clearTimeout(wait); wait = setTimeout(() => { drawNow(); drawRest(); }, 120); });
+addEventListener('resize', () => { clearTimeout(wait); wait = setTimeout(() => { drawNow(); if (followed) drawRest(); }, 120); });
 read();
 paste();
 show();

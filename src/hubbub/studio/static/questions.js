@@ -1,4 +1,4 @@
-// The editor of several questions.
+// The editor of several questions. Its fields stay in place while they are edited, so that the keyboard keeps its own.
 import { $, el, typed } from './common.js';
 import { state } from './state.js';
 
@@ -6,46 +6,62 @@ const KINDS = { choice: 'one of', flag: 'yes or no', number: 'a number: mean', s
 const EMPTY = {
   choice: { labels: ['a', 'b', 'c'] }, flag: {}, number: { low: 0, high: 100 }, scale: { low: 0, high: 100, buckets: 64 },
 };
+/** The fields of each kind: a name, the text of a question, and the question with another text. */
+const LABELS = ['answers, separated by commas', (one) => one.labels.join(', '), (one, text) => ({ ...one, labels: text.split(',').map((each) => each.trim()).filter(Boolean) })];
+const BOUNDS = [['lowest', (one) => String(one.low), (one, text) => ({ ...one, low: bound(text, one.low) })],
+  ['highest', (one) => String(one.high), (one, text) => ({ ...one, high: bound(text, one.high) })]];
+const FIELDS = { choice: [LABELS], flag: [], number: BOUNDS, scale: BOUNDS };
+const NAME = ['name', (one) => one.name, (one, name) => ({ ...one, name })];
+
+/** A bound that was typed; nonsense changes nothing. */
+const bound = (text, before) => (Number.isFinite(typed(text)) ? typed(text) : before);
+
+let rows = [];
 
 /** Show the questions; ``changed`` gets the new list after every edit. */
 export function editor(changed) {
-  const list = state.questions;
-  const replace = (place, one) => changed(list.map((other, i) => (i === place ? one : other)));
-  $('questions').replaceChildren(...list.map((one, place) => row(one, place, replace, () => {
-    changed(list.filter((_, i) => i !== place));
-    $('add').focus();
-  }, list.length > 1)));
-  $('add').disabled = list.length >= 12;
+  if (rows.length !== state.questions.length) {
+    rows = state.questions.map((_, place) => row(place, changed));
+    $('questions').replaceChildren(...rows.map((one) => one.item));
+  }
+  for (const one of rows) one.update();
+  $('add').disabled = rows.length >= 12;
 }
 
-/** A bound that was typed; nonsense changes nothing. */
-const bound = (value, before) => (Number.isFinite(typed(value)) ? typed(value) : before);
-
-function row(one, place, replace, remove, removable) {
+function row(place, changed) {
+  const now = () => state.questions[place];
   const label = (what) => `Question ${place + 1}: ${what}`;
-  const text = (value, what, set) => {
-    const input = el('input', { type: 'text', value });
+  const replace = (one) => changed(state.questions.map((other, i) => (i === place ? one : other)));
+  const field = ([what, get, put]) => {
+    const input = el('input', { type: 'text' });
     input.setAttribute('aria-label', label(what));
-    input.addEventListener('change', () => set(input.value));
-    return input;
+    input.addEventListener('change', () => replace(put(now(), input.value)));
+    return { input, update: () => { if (document.activeElement !== input) input.value = get(now()); } };
   };
   const kind = el('select', {}, ...Object.entries(KINDS).map(([value, name]) => el('option', { value, textContent: name })));
-  kind.value = one.kind;
   kind.setAttribute('aria-label', label('kind'));
-  kind.addEventListener('change', () => replace(place, { name: one.name, kind: kind.value, ...EMPTY[kind.value] }));
-  const gone = el('button', { type: 'button', textContent: '×', disabled: !removable });
+  kind.addEventListener('change', () => replace({ name: now().name, kind: kind.value, ...EMPTY[kind.value] }));
+  const gone = el('button', { type: 'button', textContent: '×' });
   gone.setAttribute('aria-label', label('remove'));
-  gone.addEventListener('click', remove);
-  const details = el('div', { className: 'row' });
-  if (one.kind === 'choice') {
-    details.append(text(one.labels.join(', '), 'answers, separated by commas',
-      (value) => replace(place, { ...one, labels: value.split(',').map((each) => each.trim()).filter(Boolean) })));
-  } else if (one.kind !== 'flag') {
-    details.append(text(String(one.low), 'lowest', (value) => replace(place, { ...one, low: bound(value, one.low) })), 'to',
-      text(String(one.high), 'highest', (value) => replace(place, { ...one, high: bound(value, one.high) })));
+  gone.addEventListener('click', () => {
+    changed(state.questions.filter((_, i) => i !== place));
+    $('add').focus();
+  });
+  const name = field(NAME), details = el('div', { className: 'row' });
+  let drawn = null, fields = [];
+  function update() {
+    name.update();
+    kind.value = now().kind;
+    gone.disabled = state.questions.length <= 1;
+    if (drawn !== now().kind) {
+      drawn = now().kind;
+      fields = FIELDS[drawn].map(field);
+      details.replaceChildren(...fields.flatMap((one, i) => (i ? ['to', one.input] : [one.input])));
+      details.hidden = !fields.length;
+    }
+    for (const one of fields) one.update();
   }
-  return el('li', {}, el('div', { className: 'row' }, text(one.name, 'name', (name) => replace(place, { ...one, name })), gone),
-    el('div', { className: 'row' }, kind), ...(details.childNodes.length ? [details] : []));
+  return { update, item: el('li', {}, el('div', { className: 'row' }, name.input, gone), el('div', { className: 'row' }, kind), details) };
 }
 
 /** A question with a name that no other one has. */

@@ -1,12 +1,16 @@
 // The result in words: the sentence, the cards, the table, and what to take along.
-import { $, atMost, bold, el, ofHundred, percent, short, whole } from './common.js';
+import { $, atLeast, atMost, bold, el, ofHundred, percent, short, whole } from './common.js';
 import { icons } from './charts.js';
 import { isSurvey, isText, state } from './state.js';
 
 export const TRUST = {
   nobody: 'nobody', shuffling: 'a shuffler that mixes', 'shuffler-noise': 'a shuffler that adds fakes',
 };
-const trustOf = (one) => (one.trust === 'shuffling' && one.clear ? 'a shuffler that sees clear answers' : TRUST[one.trust]);
+
+function trustOf(one) {
+  if (isText()) return 'a shuffler that blurs counts, and a relay';
+  return one.trust === 'shuffling' && one.clear ? 'a shuffler that mixes, and users who add fakes' : TRUST[one.trust];
+}
 
 function asks() {
   const each = {
@@ -31,16 +35,19 @@ function precisionWords(one) {
   return [`${what}${where} is right to `, bold(margin(first))];
 }
 
+/** True if the results would say nothing about any of the questions. */
+const hopeless = (one) => (isSurvey() ? one.questions.every((each) => each.hopeless) : one.margin >= state.n);
+
 /** The sentence for a certified plan, or for an estimate that says that it is one. */
-export function verdict(one, about, late, missed) {
+export function verdict(one, { about, late, missed, problem }) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
-    const told = isText() && state.trust !== 'shuffler-noise' ? ['Texts that nobody listed need a shuffler that also adds noise: allow it at “Whom you trust”.'] : !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+    const told = problem !== null ? ['The question needs a correction first.'] : isText() && state.trust !== 'shuffler-noise' ? ['Texts that nobody listed need a shuffler that also adds noise: allow it at “Whom you trust”.'] : !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
       : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
     $('verdict').replaceChildren(...head, ...told);
-  } else if (!isSurvey() && one.margin >= state.n) {
-    $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '),
-      `the error, ±\u00a0${short(one.margin)} people, is at least as large as the crowd. Take more people, more ε or fewer rounds.`);
+  } else if (hopeless(one)) {
+    const error = isSurvey() ? margin(one.questions[0]) : `±\u00a0${short(one.margin)} people`, what = isSurvey() ? 'as what is asked about' : 'as the crowd';
+    $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '), `the error, ${error}, is about as large ${what}. Take more people, more ε or fewer rounds.`);
   } else {
     const right = ofHundred(one.guess);
     const rests = one.trust === 'nobody' ? ['It rests on ', bold('nobody else'), '.'] : ['It rests on ', bold(trustOf(one)), '.'];
@@ -48,7 +55,8 @@ export function verdict(one, about, late, missed) {
       bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '',
       missed ? ` “${missed}” was chosen, but is not certified.` : '');
   }
-  $('verdict').classList.toggle('busy', !one);
+  $('verdict').classList.toggle('busy', !one && problem === null);
+  $('remarks').replaceChildren(...(one?.remarks ?? []).map((text) => el('li', { textContent: text })));
 }
 
 export function cards(one, about, central) {
@@ -69,7 +77,7 @@ export function cards(one, about, central) {
   $('c-guess').textContent = `≤ ${right} of 100`;
   const loss = one.epsilon === null ? 'unlimited' : atMost(one.epsilon);
   const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : atMost(one.round)} for one` : `ε = ${loss}`;
-  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${short(Math.floor(1 / one.delta))}`}.`;
+  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${atLeast(1 / one.delta)}`}.`;
   icons($('icons'), right);
   $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : isText() ? 'shuffler and relay' : 'the shuffler';
   $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
@@ -84,9 +92,9 @@ function marginCard(one, central) {
     $('c-margin-text').replaceChildren(el('dl', {}, ...rows), el('p', { textContent: `95 of 100 times, by “${one.name}”.` }));
     return;
   }
-  const share = one.margin / 0.1 / state.n, lone = isText() ? ` A text of one person is shown at most 1 time in ${short(Math.floor(1 / one.delta))}.` : '';
+  const share = (isText() ? Math.max(one.margin / 0.1, one.shown[1]) : one.margin / 0.1) / state.n, lone = isText() ? ` A text of one person is shown at most 1 time in ${atLeast(1 / one.delta)}.` : '';
   const finer = one.preliminary ? ' A slightly more precise plan is being certified.' : '';
-  const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
+  const known = share === 0 ? 'Noise changes no count, that often.' : share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${atMost(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
   const server = central === null ? '' : ` A server that sees everything: ±\u00a0${short(central)}.`;
   $('c-margin').textContent = `± ${short(one.margin)} people`;
   $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${lone}${server}${finer}` }));
@@ -106,13 +114,13 @@ function parties(one) {
   return [together, others, ['ok', 'The analyzer may be as curious as it likes.']];
 }
 
-const colluding = (one) => (!one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
+const colluding = (one) => (isText() ? '100 %, with the relay' : !one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
 
 function cells(one) {
   return [
     el('td', { className: 'num', textContent: isSurvey() ? margin(one.questions[0]) : `± ${short(one.margin)}` }),
     el('td', { className: 'num', textContent: one.messages === null ? '–' : whole(one.messages) }),
-    el('td', { className: 'num', textContent: one.bytes === null ? 'not offered' : whole(one.bytes), title: one.not_offered }),
+    el('td', { className: 'num', textContent: one.bytes === null ? 'not offered' : whole(one.bytes) }),
     el('td', { className: 'num', textContent: colluding(one) }),
     el('td', { textContent: one.joint ? 'yes' : 'no' }),
   ];
@@ -139,12 +147,18 @@ export function table(families, found, chosen, more, pick) {
     return el('tr', { className: [radio.checked ? 'chosen' : '', ok ? '' : 'pending', beyond ? 'beyond' : ''].filter(Boolean).join(' ') },
       el('td', {}, el('label', {}, radio, ok ? one.name : family.name)), trust, ...(ok ? cells(one) : waiting(family, one, more)));
   }));
+  const without = rows.map((family) => found[family.family]).filter((one) => one?.state === 'certified' && one.bytes === null);
+  $('not-offered').replaceChildren(...without.map((one) => el('li', { textContent: `The services do not offer “${one.name}”: ${one.not_offered}.` })));
   if (focused) document.querySelector(`[name=family][value="${focused}"]`)?.focus();
 }
 
 export function status(families, found, more) {
   const done = families.filter((one) => found[one.family] && !found[one.family].preliminary), certified = done.filter((one) => found[one.family].state === 'certified');
   const late = done.filter((one) => found[one.family].state === 'late').length;
+  if (!families.length) {
+    $('status').textContent = '';
+    return;
+  }
   if (done.length < families.length || more) $('status').textContent = `${done.length - (more ? late : 0)} of ${families.length} protocols are done…`;
   else $('status').textContent = `${certified.length} of ${families.length} protocols are certified for ε = ${state.eps}, δ = 1e-${state.delta}.${late ? ` ${late} took too long.` : ''}`;
 }

@@ -62,6 +62,7 @@ export function read() {
     else if (typeof START[key] === 'boolean') values[key] = text === '1';
     else values[key] = text;
   }
+  if (values.shape === 'own') values.shape = START.shape;
   change(START);
   change(values);
 }
@@ -70,7 +71,7 @@ export function read() {
 export function write() {
   const given = new URLSearchParams();
   for (const [key, value] of Object.entries(state)) {
-    if (JSON.stringify(value) === JSON.stringify(START[key])) continue;
+    if (JSON.stringify(value) === JSON.stringify(START[key]) || (key === 'shape' && value === 'own')) continue; // pasted lines are no part of a link
     given.set(key, key === 'questions' ? JSON.stringify(value) : typeof value === 'boolean' ? '1' : String(value));
   }
   history.replaceState(null, '', `${location.pathname}#${given}`);

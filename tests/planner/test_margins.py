@@ -1,0 +1,315 @@
+"""Margins of plans: the share of all collections in which a count is that precise, by tables of probabilities that are
+computed here, and by collections."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import hubbub as hb
+from hubbub import Fakes, Plan, Protocol, Schema
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import Infeasible, InvalidInput
+from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
+from hubbub.planner.margins import laplace_factor
+from hubbub.privacy import Budget, TrustModel
+from hubbub.protocol import Noise
+from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
+from hubbub.surveys.errors import question_errors
+
+Array = NDArray[np.float64]
+TIE = 1e-9  # the last digits of an estimate
+FAKES = "clear-shuffler-fakes"
+EPSILONS = (0.3, 1.0, 2.0, 4.6, 6.0, 9.0)
+
+
+def shuffler_coverage(plan: Plan, half: float) -> float:
+    """Return the probability that a number that the shuffler draws is within a distance of its mean."""
+    drawn = plan.protocol.shuffler_fakes
+    assert drawn is not None
+    number = np.arange(drawn.shift + math.ceil(60 * drawn.scale) + 2)
+    away = np.abs(number - drawn.shift) / drawn.scale
+    weights = np.exp(-away if drawn.distribution == "laplace" else -away * away / 2)
+    pmf = weights / weights.sum()
+    return float(pmf[np.abs(number - number @ pmf) <= half + TIE].sum())
+
+
+def trials(count: int, chance: float) -> Array:
+    return np.asarray(binom.pmf(np.arange(count + 1), count, chance))
+
+
+def flip_coverage(plan: Plan, half: float, crowds: Iterable[int]) -> float:
+    """Return the smallest probability, over numbers of people with a label, that its count is within a distance."""
+    q, k, n, fixed = plan.protocol.q, plan.protocol.k, plan.n, plan.protocol.fixed_fakes
+    one_of = plan.protocol.sends_category
+    p, gain = (1 - (plan.schema.width - 1) * q, 1 - plan.schema.width * q) if one_of else (1 - q, k * (1 - 2 * q))
+    shows = q + (1 - 2 * q) * plan.schema.density
+    worst = 1.0
+    for held in crowds:
+        pmf = np.convolve(trials(k * held, p), trials(k * (n - held), q))
+        pmf, mean = np.convolve(pmf, trials(fixed, shows)), k * (held * p + (n - held) * q) + fixed * shows
+        worst = min(worst, float(pmf[np.abs(np.arange(pmf.size) - mean) / gain <= half + TIE].sum()))
+    return worst
+
+
+def users_coverage(plan: Plan, half: float) -> float:
+    """Return the probability that the fakes of users move a count of clear records no farther; their number is seen."""
+    users = plan.protocol.user_fakes
+    assert users is not None
+    found = 0.0
+    for total in range(plan.n * users.shift + 1):
+        weight = float(binom.pmf(total, plan.n * users.shift, users.scale))
+        if weight > 1e-9:
+            number = np.arange(total + 1)
+            inside = np.abs(number - total * plan.schema.density) <= half + TIE
+            found += weight * float(trials(total, plan.schema.density)[inside].sum())
+    return found
+
+
+@pytest.mark.parametrize("n", [10, 100_000])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_shufflers_fakes_are_exact(epsilon: float, n: int) -> None:
+    """At least 95 of 100 counts are within the margin, and fewer within any smaller one."""
+    for schema, family in ((Schema.one_hot(12), FAKES), (Schema.bits(3), FAKES), (Schema.strings(16), "strings")):
+        for rounds in (1, 40):  # Laplace, and Gaussian
+            asked = Budget(epsilon, 1e-6)
+            own = hb.plan(schema, n, asked, trust="shuffler-noise", rounds=rounds, family=family)
+            half = margin(own)
+            assert shuffler_coverage(own, half) >= 0.95
+            assert half == 0 or shuffler_coverage(own, half - 1e-6) < 0.95
+
+
+def test_standard_errors_are_no_margins() -> None:
+    """1.96 standard errors, of Laplace noise, cover too little, and of whole numbers far too little."""
+    shares = []
+    for epsilon in (0.3, 1.0, 2.0, 4.6, 6.0):
+        own = hb.plan(Schema.one_hot(12), 100_000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
+        shares.append(shuffler_coverage(own, 1.96 * own.stderr))
+    assert [round(share, 3) for share in shares] == [0.938, 0.938, 0.927, 0.818, 0.905]
+
+
+@pytest.mark.parametrize("q", [1e-4, 0.003, 0.03, 0.1, 0.25, 0.4, 0.499])
+@pytest.mark.parametrize("n", [10, 60])
+def test_flips_of_few_people_are_exact(n: int, q: float) -> None:
+    some = [
+        plan_from(Schema.bits(1), n, Protocol(q), epsilon=1.0),
+        plan_from(Schema.bits(2), n, Protocol(q, 3), epsilon=1.0),
+        plan_from(Schema.bits(2), n, Protocol(q, m=7), epsilon=1.0),
+        *(
+            plan_from(Schema.one_hot(d), n, Protocol(q, release="category"), epsilon=1.0)
+            for d in (2, 3, 7)
+            if q * d < 0.99
+        ),
+    ]
+    for own in some:
+        half = margin(own)
+        assert flip_coverage(own, half, range(n + 1)) >= 0.95
+        assert flip_coverage(own, half - 1e-6, range(n + 1)) < 0.95
+
+
+@pytest.mark.parametrize("messages", [0.2, 1.0, 4.0, 30.0, 140.0, 150.0, 300.0])
+@pytest.mark.parametrize("n", [150, 700])
+def test_flips_of_more_people(n: int, messages: float) -> None:
+    """Some numbers of people with a label are tried, and from 12 messages on the normal distribution serves."""
+    rng = np.random.default_rng(round(messages * n))
+    crowds = np.unique(np.r_[rng.integers(0, n + 1, 40), 0, 1, n - 1, n]).tolist()
+    q = (1 - math.sqrt(max(0.0, 1 - 4 * min(messages / n, 0.249)))) / 2
+    for own in (
+        plan_from(Schema.bits(1), n, Protocol(q), epsilon=1.0),
+        plan_from(Schema.one_hot(3), n, Protocol(q / 2, release="category"), epsilon=1.0),
+    ):
+        half = margin(own)
+        assert flip_coverage(own, half, crowds) >= 0.9499
+        gain = 1 - (own.schema.width if own.protocol.sends_category else 2) * own.protocol.q
+        assert half <= 1.96 * own.stderr + 1.5 / gain, "hardly more than the normal distribution and half a message"
+
+
+@pytest.mark.parametrize(("n", "mean"), [(10, 4.0), (10, 40.0), (200, 0.2), (200, 0.9), (200, 30.0)])
+@pytest.mark.parametrize("schema", [Schema.one_hot(5), Schema.bits(1)], ids=str)
+def test_users_fakes(schema: Schema, n: int, mean: float) -> None:
+    shift = math.ceil(2 * mean)
+    own = plan_from(schema, n, Protocol(0.0, m=Fakes.binomial(shift, mean / shift)), epsilon=1.0)
+    half = margin(own)
+    assert users_coverage(own, half) >= 0.9499
+    assert users_coverage(own, half - 0.51) < 0.95
+
+
+def counted(plan: Plan, values: list[object], truth: Array, runs: int) -> float:
+    """Return the share of all counts of simulated collections that are within the margin."""
+    people, half = hb.Collection.from_values(values, plan.schema), margin(plan)
+    hits = 0.0
+    for seed in range(runs):
+        entropy = SeededStreamNotForPeople(seed)
+        found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy)), plan)
+        hits += float((np.abs(found.unbiased - truth) <= half + TIE).mean()) / runs
+    return hits
+
+
+SIMULATED: dict[str, tuple[Schema, Callable[[], Protocol]]] = {
+    "laplace": (Schema.one_hot(40), lambda: Protocol(0, m=Fakes.laplace(2.0, 35))),
+    "small laplace": (Schema.one_hot(40), lambda: Protocol(0, m=Fakes.laplace(0.435, 9))),
+    "gaussian": (Schema.bits(40), lambda: Protocol(0, m=Fakes.gaussian(3.0, 30), release="bits")),
+    "laplace and flips": (Schema.bits(3), lambda: Protocol(0.1, m=Fakes.laplace(3.0, 40))),
+    "flips": (Schema.bits(40), lambda: Protocol(0.2)),
+    "copies": (Schema.bits(40), lambda: Protocol(0.3, 4)),
+    "split": (Schema.bits(40), lambda: Protocol(0.05, release="bits")),
+    "response": (Schema.one_hot(40), lambda: Protocol(0.02, release="category")),
+    "fixed fakes": (Schema.one_hot(40), lambda: Protocol(0.0, m=400)),
+    "users' fakes": (Schema.one_hot(40), lambda: Protocol(0.0, m=Fakes.binomial(80, 0.5))),
+    "users' fakes as bits": (Schema.one_hot(40), lambda: Protocol(0.0, m=Fakes.poisson(40.0), release="bits")),
+    "users' fakes and flips": (Schema.one_hot(40), lambda: Protocol(0.05, m=Fakes.binomial(80, 0.5))),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SIMULATED)
+def test_collections_are_as_precise_as_their_plans_say(name: str) -> None:
+    """Five standard errors of the 12,000 counts are 1 %; those of one collection may depend on each other."""
+    schema, protocol = SIMULATED[name]
+    own = plan_from(schema, 10, protocol(), epsilon=1.0)
+    first, width = schema.labels[0], schema.width
+    values: list[object] = [first if schema.exclusive else [first]] * 10
+    truth = np.zeros(width)
+    truth[0] = 10
+    assert counted(own, values, truth, math.ceil(12_000 / width)) > 0.94
+
+
+def test_strings_that_are_shown() -> None:
+    """Given that a text is shown, its count is within the margin, if it is shown in half of all cases or more."""
+    for epsilon in EPSILONS:
+        own = hb.plan(Schema.strings(16), 10**6, epsilon=epsilon, delta=1e-8, trust="shuffler-noise")
+        half, drawn = margin(own), own.protocol.shuffler_fakes
+        assert drawn is not None
+        pmf = drawn.pmf
+        number = np.arange(pmf.size)
+        for count in range(hb.count_shown(own), drawn.shift + 40):
+            given = pmf[number < count]
+            near = np.abs(number[number < count] - drawn.mean) <= half + TIE
+            assert given[near].sum() >= 0.95 * given.sum()
+
+
+def test_wide_laplace() -> None:
+    """Tables of the shuffler's fakes end at a scale of about 800; beyond it the distribution is nearly continuous."""
+    for scale in (200, 1000, 4000):
+        own = plan_from(Schema.one_hot(3), 10**6, Protocol(0, m=Fakes.laplace(scale, 20 * scale)), epsilon=1.0)
+        assert margin(own) == pytest.approx(math.log(20) * scale, rel=0.005)
+        assert shuffler_coverage(own, margin(own)) >= 0.95
+    assert laplace_factor() * math.sqrt(2) == pytest.approx(math.log(20))
+
+
+def test_a_trusted_server() -> None:
+    for epsilon in EPSILONS:
+        own = hb.plan(Schema.one_hot(3), 1000, epsilon=epsilon, delta=1e-9, trust="shuffler-noise", family=FAKES)
+        assert central_margin(own.schema, Budget(epsilon, 1e-9)) == pytest.approx(margin(own), abs=1e-3)
+    assert central_margin(Schema.bits(400), Budget(1.0, 1e-6)) == pytest.approx(1.96 * 84.47, rel=0.01)
+
+
+@pytest.mark.parametrize("people", [0.5, 3.0, 6.0, 20.0, 77.7])
+def test_epsilon_for_a_margin(people: float) -> None:
+    found = epsilon_for_margin(Schema.one_hot(12), 100_000, 1e-6, people, trust="shuffler-noise")
+    assert found == float(f"{found:.3g}")
+    own, less = (
+        hb.plan(Schema.one_hot(12), 100_000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
+        for epsilon in (found, 0.98 * found)
+    )
+    assert margin(own) <= people + 1e-3 < margin(less)
+
+
+def test_no_epsilon_for_a_margin() -> None:
+    with pytest.raises(Infeasible, match=r"within ±0\.001 people at n = 2,000; at ε = 30 it is within ±"):
+        epsilon_for_margin(Schema.bits(1), 2000, 1e-6, 1e-3, trust="nobody", rounds=100)
+
+
+def test_other_levels() -> None:
+    own = plan_from(Schema.one_hot(4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
+    halves = [round(margin(own, level), 6) for level in (0.5, 0.9, 0.95, 0.99, 0.999)]
+    assert halves == [1, 5, 6, 9, 14]
+    for level in (0.0, 1.0, "much"):
+        with pytest.raises(InvalidInput, match="level"):
+            margin(own, level)  # type: ignore[arg-type]
+
+
+SURVEY: dict[str, Question] = {
+    "colour": Choice(["red", "green", "blue", "white", "black"]),
+    "dark": Flag(),
+    "age": Scale(0, 16, buckets=16),
+    "load": Number(0, 10),
+}
+
+
+def survey_coverage(plan: Plan, runs: int) -> dict[str, float]:
+    """Return the share of the figures of each question that are within its margin."""
+    rng, n = np.random.default_rng(5), plan.n
+    rows = {
+        "colour": rng.choice(["red", "green", "blue"], n).tolist(),
+        "dark": (rng.random(n) < 0.3).tolist(),
+        "age": (16 * rng.random(n) ** 2).tolist(),
+        "load": (10 * rng.random(n)).tolist(),
+    }
+    assert plan.schema.questions is not None
+    asked = [name for name, _ in plan.schema.questions.asked]
+    people = hb.Collection.from_values([{name: rows[name][place] for name in asked} for place in range(n)], plan.schema)
+    below = np.array([np.sum(np.array(rows["age"]) < edge) for edge in range(1, 16)])
+    half, hits = question_margins(plan), dict.fromkeys([*asked], 0.0)
+    for seed in range(runs):
+        entropy = SeededStreamNotForPeople(seed)
+        tally = hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy))
+        found = hb.estimate_survey(tally, plan)
+        for name in asked:
+            result = found[name]
+            if name == "age":
+                errors = np.cumsum(result.values)[:-1] - below  # type: ignore[union-attr]
+            elif name == "load":
+                errors = np.array([result.mean.value - np.mean(rows["load"])])  # type: ignore[union-attr]
+            else:
+                truth = {str(label).lower(): 0 for label in result.labels}  # type: ignore[union-attr]
+                for value in rows[name]:
+                    truth[{True: "yes", False: "no"}.get(value, value)] += 1
+                errors = result.values - np.array(list(truth.values()))  # type: ignore[union-attr]
+            hits[name] += float((np.abs(errors) <= half[name] + TIE).mean()) / runs
+    return hits
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("trust", ["nobody", "shuffling", "shuffler-noise"])
+@pytest.mark.parametrize("names", [["colour", "dark"], ["age"], ["load"]], ids=["counts", "scale", "number"])
+def test_surveys(names: list[str], trust: TrustModel, epsilon: float) -> None:
+    """Of 600 collections of 10 people each, 95 of 100 figures are within the margin; 2.3 % are 2.6 standard errors."""
+    schema = Schema.survey({name: SURVEY[name] for name in names})
+    own = hb.plan(schema, 10, epsilon=epsilon, delta=1e-6, trust=trust)
+    for share in survey_coverage(own, 600).values():
+        assert share > 0.927
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_flags_of_a_survey_are_exact(epsilon: float) -> None:
+    """The error is half the difference of two draws."""
+    own = hb.plan(Schema.survey({"a": Flag()}), 1000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
+    drawn = own.protocol.noise[0].shuffler_fakes
+    assert drawn is not None
+    both = np.convolve(drawn.pmf, drawn.pmf[::-1])
+    error = np.abs(np.arange(both.size) - (drawn.pmf.size - 1)) / 2
+    half = question_margins(own)["a"]
+    assert both[error <= half + TIE].sum() >= 0.95
+    assert half == 0 or both[error <= half - 1e-6].sum() < 0.95
+
+
+def test_margins_of_combined_tables_are_those_of_laplace_noise() -> None:
+    tables: dict[str, Question] = {"a": Flag(), "b": Choice(["x", "y", "z"]), "both": Cross("a", "b")}
+    noise = [Noise(m=Fakes.laplace(6.0, 90))] * 3
+    own = plan_from(Schema.survey(tables), 1000, Protocol.survey(noise), epsilon=1.0)
+    half = question_margins(own)
+    assert {one.question: laplace_factor() * one.stderr + 0.5 for one in question_errors(own)} == pytest.approx(half)
+
+
+def test_surveys_have_margins_of_their_own() -> None:
+    own = plan_from(Schema.survey({"a": Flag()}), 1000, Protocol.survey([Noise(0.1)]), epsilon=1.0)
+    with pytest.raises(InvalidInput, match="question_margins"):
+        margin(own)
+    plain = plan_from(Schema.bits(1), 1000, Protocol(0.1), epsilon=1.0)
+    with pytest.raises(InvalidInput, match="survey"):
+        question_margins(plain)
