@@ -33,13 +33,15 @@ from tests.studio.live.services import (
 import hubbub as hb
 from hubbub.errors import CommandFailure, InvalidInput
 from hubbub.service.estimates import estimate_of
+from hubbub.strings.estimates import FORMAT
 from hubbub.studio.live.batches import BatchSeries
 from hubbub.studio.live.client import MAX_TASKS, LiveClient
 from hubbub.studio.live.feed import LiveFeed
 from hubbub.studio.live.figures import RULES, ServiceFigures, alerts, read_figures, waiting
 from hubbub.studio.live.pooled import RoundPool
-from hubbub.studio.live.routes import live_routes
+from hubbub.studio.live.routes import _messages, live_routes
 from hubbub.studio.live.source import LiveSource
+from hubbub.studio.live.task import LiveTask
 from hubbub.studio.live.view import view_of
 
 ROOT = Path(__file__).parents[3]
@@ -76,11 +78,101 @@ def test_batches_are_in_order_whatever_the_order_of_their_arrival() -> None:
         assert isinstance(first, dict)
         assert first["label"] == LABELS[0]
         np.testing.assert_allclose(first["value"], [drifting(one)[0] for one in (1, 2, 3, 4)], rtol=1e-4)
-        assert [row["bucket"] for row in task.rows(count=3) if isinstance(row, dict)] == [4, 3, 2]
-        assert [row["bucket"] for row in task.rows(before=3) if isinstance(row, dict)] == [2, 1]
+        assert [row["bucket"] for row in task.page(3)["rows"]] == [4, 3, 2]
+        assert [row["bucket"] for row in task.page(last=2)["rows"]] == [2, 1]
         await feed.close()
 
     run(work)
+
+
+SPARSE = [*range(1, 8), *range(100, 130), 1000, *range(5000, 5027)]
+
+
+def test_pages_pass_over_gaps_in_both_directions() -> None:
+    task = LiveTask(TASK)
+    task.add([committed(one) if one % 3 else withheld(one) for one in SPARSE])
+
+    def page(**place: int) -> tuple[list[int], bool, bool]:
+        found = task.page(10, **place)
+        return [row["bucket"] for row in found["rows"]], found["older"], found["newer"]
+
+    found, older, newer = page()
+    seen = list(found)
+    assert (older, newer) == (True, False)
+    while older:
+        found, older, newer = page(before=found[-1])
+        assert len(found) == 10
+        assert newer
+        seen += [one for one in found if one < seen[-1]]
+    assert seen == SPARSE[::-1]
+    task.add([committed(6000)])
+    while newer:
+        above = found[0]
+        found, older, newer = page(after=above)
+        assert len(found) == 10
+        assert older
+        assert found[-1] == next(one for one in [*SPARSE, 6000] if one > above) or not newer
+    assert found == [6000, *SPARSE[:-10:-1]]
+    assert page(last=1000)[0] == [1000, *range(129, 120, -1)]
+    assert page(last=50) == ([7, 6, 5, 4, 3, 2, 1], False, True)
+    assert LiveTask(TASK).page(10) == {"rows": [], "older": False, "newer": False}
+
+
+def test_windows_are_of_batches_not_of_numbers() -> None:
+    task = LiveTask(TASK)
+    task.add([committed(one) for one in SPARSE])
+
+    def window(**place: int) -> tuple[int, list[int]]:
+        found = task.view("", size=30, **place)
+        assert found["series"]["first"][:1] + found["series"]["last"][-1:] == [
+            found["window"]["first"],
+            found["window"]["last"],
+        ]
+        return len(found["series"]["first"]), list(found["window"].values())
+
+    assert window() == (30, [128, 5026, True, False])
+    assert window(before=128) == (30, [6, 127, True, True])
+    assert window(before=6) == (30, [1, 122, False, True])
+    assert window(after=122) == (30, [123, 5021, True, True])
+    assert window(after=5021) == (30, [128, 5026, True, False])
+    assert window(last=127) == window(before=128)
+    assert task.view("", size=0)["window"] == {"first": 1, "last": 5026, "older": False, "newer": False}
+    assert task.view("", last=0)["series"]["first"] == []
+
+
+def test_a_window_has_its_own_withheld_batches() -> None:
+    task = LiveTask(TASK)
+    task.add([withheld(one) if one % 10 == 5 else committed(one) for one in range(1, 1001)])
+
+    def lost(**place: int) -> list[int]:
+        found = task.view("", size=50, **place)["withheld"]
+        assert found["batches"] == len(found["time"])
+        return [(one - START) // EPOCH for one in found["time"]]
+
+    assert lost() == [955, 965, 975, 985, 995]
+    assert lost(last=54) == [5, 15, 25, 35, 45]
+    assert lost(last=55) == [15, 25, 35, 45, 55]
+    assert lost(last=0) == []
+    whole = task.view("", points=20)["withheld"]
+    assert whole["batches"] == 100
+    assert len(whole["time"]) <= 21, "more lines than points would hide the chart"
+
+
+def test_a_window_of_withheld_batches_alone_has_them() -> None:
+    task = LiveTask(TASK)
+    task.add([withheld(one) for one in range(1, 10_001)])
+    found = task.view("")
+    assert (found["withheld"]["batches"], found["series"]["first"]) == (10_000, [])
+    assert len(found["withheld"]["time"]) <= 241
+
+
+def test_a_gap_does_not_take_the_points_of_the_batches() -> None:
+    task = LiveTask(TASK)
+    buckets = [*range(1, 301), *range(1_000_001, 1_000_301)]
+    task.add([committed(one) for one in buckets])
+    series = task.view("", points=100)["series"]
+    assert 90 <= len(series["first"]) <= 101
+    assert (sum(series["batches"]), series["per_point"]) == (600, 6)
 
 
 def test_only_new_results_are_read() -> None:
@@ -155,6 +247,20 @@ def test_rounds_are_not_pooled_together_and_incomplete_results_are_left_out() ->
     run(work)
 
 
+def test_people_of_different_rounds_are_not_added() -> None:
+    results = [committed(1), committed(2), committed(3, round=2), committed(4, round=3)]
+
+    async def work() -> None:
+        feed = feed_of(Services(results))
+        await feed.read()
+        task = feed.task(TASK).overview()
+        assert (task["people"], task["responses"], task["rounds_released"]) == (PEOPLE, 4 * PEOPLE, 3)
+        assert task["people"] == feed.task(TASK).view("")["pooled"]["people"]
+        await feed.close()
+
+    run(work)
+
+
 def test_withheld_batches_have_their_reason_and_raise_an_alert_for_an_hour() -> None:
     services = Services([committed(1), withheld(2)])
     clock = [float(START + 60)]
@@ -208,6 +314,122 @@ def test_a_failing_analyzer_is_shown_and_its_last_state_stays() -> None:
         good = feed.overview()
         assert (good["problems"], good["alerts"]) == ([], [])
         assert good["tasks"][0]["people"] == 2 * PEOPLE
+        await feed.close()
+
+    run(work)
+
+
+def test_tabs_are_told_when_the_text_of_a_problem_changes() -> None:
+    services = Services([committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        services.token = "another"
+        assert not await feed.read()
+        version = feed.version
+        assert not await feed.read()
+        assert feed.version == version
+        services.app.router.routes.insert(0, Route("/v1/tasks", lambda _: Response("{}", 500)))
+        assert not await feed.read()
+        assert feed.version > version
+        assert feed.overview()["problems"][0]["text"] == "the analyzer refused the request: status 500"
+        await feed.close()
+
+    run(work)
+
+
+def test_figures_that_cannot_be_read_any_more_are_not_shown_as_current() -> None:
+    services = Services([committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        assert feed.overview()["tasks"][0]["waiting"]["low"] == 300
+        services.down = True
+        await feed.read()
+        assert feed.overview()["tasks"][0]["waiting"] is None
+        services.down = False
+        await feed.read()
+        assert feed.overview()["services"] == {"analyzer": True, "shuffler": True}
+        source = feed.source
+        feed.source = LiveSource(folder=Path(__file__).parent, token="t")
+        assert not await feed.read()
+        gone = feed.overview()
+        assert "no analyzer runs in the folder" in gone["problems"][0]["text"]
+        assert gone["services"] == {}, "a service that nobody can ask is not ready"
+        assert gone["tasks"][0]["waiting"] is None
+        assert gone["tasks"][0]["people"] == PEOPLE
+        feed.source = source
+        await feed.close()
+
+    run(work)
+
+
+def test_an_alert_about_one_of_several_collections_names_it() -> None:
+    services = Services([committed(1), withheld(2)])
+    services.tasks = [TASK, "cd" * 16]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        feed._now = lambda: float(START + 60)
+        await feed.read()
+        assert [one["text"] for one in feed.overview()["alerts"]] == [
+            f"A batch of collection {one} was withheld in the last hour; the reason is below if it is chosen."
+            for one in ("abababab", "cdcdcdcd")
+        ]
+        await feed.close()
+
+    run(work)
+
+
+def test_gaps_that_are_left_out_are_counted_and_texts_are_bounded() -> None:
+    services = Services([committed(1)])
+    services.gaps = [{"first": one, "last": one, "reason": "x" * 10_000} for one in range(100, 60, -1)]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        (task,) = feed.overview()["tasks"]
+        assert task["gaps_known"] == 40
+        assert [one["first"] for one in task["gaps"]] == list(range(100, 80, -1))
+        assert all(len(one["text"]) <= 400 for one in task["gaps"])
+        await feed.close()
+
+    run(work)
+
+
+def test_a_silent_stream_tells_when_the_services_were_read() -> None:
+    services = Services([committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services, heartbeat=0.01)
+        await feed.read()
+        messages = _messages(feed, feed.event_id)
+        assert await anext(messages) == b"retry: 1000\n\n"
+        assert await anext(messages) == f"event: alive\ndata: {START + 100_000}\n\n".encode()
+        feed._now = lambda: float(START + 100_060)
+        await feed.read()
+        assert await anext(messages) == f"event: alive\ndata: {START + 100_060}\n\n".encode()
+        await feed.close()
+
+    run(work)
+
+
+def test_an_analyzer_that_repeats_the_token_does_not_bring_it_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
+    services = Services()
+
+    async def echo(request: Request) -> Response:
+        detail = f"bad header: {request.headers['authorization']}"
+        return Response(json.dumps({"detail": detail}), 400, media_type="application/json")
+
+    services.app.router.routes.insert(0, Route("/v1/tasks", echo))
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert not await feed.read()
+        text = json.dumps(feed.overview())
+        assert "bad header: Bearer" in text
+        assert TOKEN not in text + caplog.text
         await feed.close()
 
     run(work)
@@ -309,6 +531,55 @@ def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[s
     run(work)
 
 
+def test_a_bad_result_costs_neither_the_others_nor_their_pool() -> None:
+    bad = committed(100, round="first")
+    services = Services([committed(one) for one in range(1, 201)] + [bad])
+    other = "cd" * 16
+    services.tasks = [TASK, other]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert not await feed.read()
+        assert "a result must state" in feed.overview()["problems"][0]["text"]
+        task = feed.task(TASK)
+        assert len(task.series) == 199
+        assert task.view("")["pooled"]["people"] == 199 * PEOPLE
+        assert len(feed.task(other).series) == 199, "a task after it is read, too"
+        services.add(committed(100))
+        assert await feed.read()
+        assert task.view("")["pooled"]["people"] == task.overview()["people"] == 200 * PEOPLE
+        assert task.after == 200
+        await feed.close()
+
+    run(work)
+
+
+TIMES: list[dict[str, Any]] = [
+    {"epoch_start": 1e300},
+    {"epoch_start": 2**62},
+    {"epoch_start": -1},
+    {"epoch_start": 253_402_300_800},
+    {"people": None},
+    {"people": -5},
+]
+
+
+@pytest.mark.parametrize("changes", TIMES, ids=str)
+def test_batches_that_no_page_can_show_are_refused(changes: dict[str, Any]) -> None:
+    """A browser has no date after the year 9999 in this form, and no number for people who are not stated."""
+    services = Services([committed(1), committed(2) | {"estimate": {"format": FORMAT}} | changes])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert not await feed.read()
+        task = feed.task(TASK)
+        assert task.series.numbers == [1]
+        json.dumps([task.overview(), task.page(), task.view("")], allow_nan=False)
+        await feed.close()
+
+    run(work)
+
+
 def test_an_analyzer_that_answers_the_same_page_again_and_again_is_given_up() -> None:
     services = Services([committed(one) for one in range(1, 4)])
 
@@ -361,9 +632,9 @@ def test_batches_of_strings_are_listed_though_each_shows_others(tmp_path: Path) 
         task = feed.task(TASK)
         overview = task.overview()
         assert (overview["committed"], overview["people"], overview["questions"]) == (3, 210, [])
-        assert len(task.rows()) == 3
+        assert len(task.page()["rows"]) == 3
         view = task.view("")
-        assert (view["extent"], view["series"]["figures"], view["pooled"]["rows"]) == ([], [], [])
+        assert (view["series"]["figures"], view["pooled"]["rows"]) == ([], [])
         await feed.close()
 
     run(work)
@@ -496,6 +767,37 @@ def test_the_interval_of_a_mean_of_quantiles_is_no_narrower_than_theirs() -> Non
     np.testing.assert_allclose(narrower, 1 / math.sqrt(10), rtol=1e-3)
 
 
+def test_a_batch_without_a_figure_does_not_take_it_from_its_neighbours() -> None:
+    """A figure may be missing in a batch: where nobody answered, there is no median."""
+    task = LiveTask(TASK)
+    for bucket in range(1, 101):
+        result = committed(bucket, [0.2] * 5, questions=["q"] * 5, units=["people"] * 4 + ["s"])
+        if bucket in {7, 98} or 41 <= bucket <= 50:
+            for name in ("values", "stderr", "low", "high"):
+                result[name] = [None, *result[name][1:4], None]
+        task.add([result])
+    for points in (10, 100):
+        found = task.view("q", points=points)["series"]["figures"]
+        json.dumps(found, allow_nan=False)
+        missing = {10: [4], 100: [6, *range(40, 50), 97]}[points]
+        for place in (0, 4):
+            absent = [at for at, one in enumerate(found[place]["value"]) if one is None]
+            assert absent == [at for at, one in enumerate(found[place]["high"]) if one is None] == missing
+            known = [one for one in found[place]["value"] if one is not None]
+            np.testing.assert_allclose(known, 0.2 if place == 0 else 0.2 * PEOPLE, rtol=1e-5)
+        assert None not in found[1]["value"]
+
+
+def test_a_figure_that_is_missing_is_none_of_the_largest() -> None:
+    task = LiveTask(TASK)
+    labels = [f"label {one}" for one in range(30)]
+    values = [None, *(float(one) for one in range(29))]
+    same: dict[str, Any] = dict.fromkeys(("values", "stderr", "low", "high"), values)
+    task.add([committed(1, labels=labels, **same)])
+    shown = [one["label"] for one in task.view("")["series"]["figures"]]
+    assert shown == labels[:-25:-1]
+
+
 def test_figures_of_old_batches_are_dropped_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.studio.live.batches.MAX_CELLS", 250 * len(LABELS))
     series = BatchSeries()
@@ -570,13 +872,16 @@ def test_surveys_have_a_view_and_a_pool_for_each_question() -> None:
     [
         ("/api/live/overview", 200),
         ("/api/live/view", 200),
-        (f"/api/live/view?task={TASK}&first=1&last=9&points=5", 200),
+        (f"/api/live/view?task={TASK}&size=9&last=9&points=5", 200),
         ("/api/live/view?points=401", 422),
         ("/api/live/view?points=x", 422),
-        ("/api/live/view?first=-1", 422),
+        ("/api/live/view?size=-1", 422),
+        ("/api/live/view?after=9999999999999999", 422),
         ("/api/live/view?question=colour", 422),
         ("/api/live/view?task=cd", 404),
         ("/api/live/batches?before=3&count=1", 200),
+        ("/api/live/batches?after=1&count=1", 200),
+        ("/api/live/batches?after=x", 422),
         ("/api/live/batches?count=0", 422),
         ("/api/live/batches?count=201", 422),
     ],

@@ -1,5 +1,7 @@
 """The live page in headless Chromium, with stand-ins of the services that change while it is open."""
 
+import functools
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -146,6 +148,18 @@ def test_a_withheld_batch_and_a_gap_show_their_reasons(browser: Any, studio: Pro
     tab.close()
 
 
+def test_people_of_rounds_are_not_added_in_the_headline(browser: Any, studio: Process, services: Services) -> None:
+    tab = Tab(browser, studio.address())
+    tab.wait("#headline", "7,200 people in 12 batches.")
+    services.add(committed(13, round=2), committed(14, round=3))
+    tab.wait(
+        "#headline",
+        "8,400 responses in 14 batches of 3 rounds. A person may have responded once in every round.",
+    )
+    tab.wait("#pooled-words", "600 people of 1 batch, with 95 % intervals. Rounds are not added")
+    tab.close()
+
+
 def test_health_alerts_and_problems_are_shown_and_the_last_state_stays(
     browser: Any, studio: Process, services: Services
 ) -> None:
@@ -210,11 +224,79 @@ def test_the_keyboard_chooses_the_window(browser: Any, studio: Process, services
     page.keyboard.press("End")
     tab.wait("#series-words", "batches 1 to 301: each point is the mean of up to 2 batches")
     page.locator("#older").press("Enter")
-    tab.wait("#rows-words", "batches 252 to 276 of 301")
+    tab.wait("#rows-words", "batches 252 to 276: 25 of 301")
     page.locator("#younger").press("Enter")
-    tab.wait("#rows-words", "batches 277 to 301 of 301")
+    tab.wait("#rows-words", "batches 277 to 301: 25 of 301")
     page.reload()
     tab.wait("#series-words", "batches 1 to 301")
+    assert tab.said == []
+    tab.close()
+
+
+def test_pages_and_windows_pass_over_gaps_in_both_directions(browser: Any, studio: Process, services: Services) -> None:
+    # 12 batches, a gap of 88 buckets, 60 batches, a gap of 840, 30 batches.
+    services.add(*(committed(one) for one in (*range(101, 161), *range(1001, 1031))))
+    tab = Tab(browser, studio.address())
+    page = tab.page
+    tab.wait("#rows-words", "batches 1,006 to 1,030: 25 of 102")
+    for words in ("141 to 1,005", "116 to 140", "3 to 115", "1 to 113"):
+        page.locator("#older").press("Enter")
+        tab.wait("#rows-words", f"batches {words}: 25 of 102")
+    assert page.locator("#older").is_disabled()
+    services.add(committed(1031))
+    tab.wait("#headline", "in 103 batches")
+    tab.wait("#rows-words", "batches 1 to 113: 25 of 103")
+    for words in ("114 to 138", "139 to 1,003", "1,004 to 1,028", "1,007 to 1,031"):
+        page.locator("#younger").press("Enter")
+        tab.wait("#rows-words", f"batches {words}: 25 of 103")
+    assert page.locator("#younger").is_disabled()
+    services.add(committed(1032))
+    tab.wait("#rows-words", "batches 1,008 to 1,032: 25 of 104")
+    # 50 batches are shown, not 50 numbers.
+    tab.wait("#series-words", "batches 143 to 1,032: each point is one batch")
+    for words in ("5 to 142", "1 to 138"):
+        page.locator("#earlier").press("Enter")
+        tab.wait("#series-words", f"batches {words}:")
+    assert page.locator("#earlier").is_disabled()
+    for words in ("139 to 1,028", "143 to 1,032"):
+        page.locator("#later").press("Enter")
+        tab.wait("#series-words", f"batches {words}")
+    assert page.locator("#later").is_disabled()
+    assert "end=" not in page.url
+    assert tab.said == []
+    tab.close()
+
+
+AXIS = """() => {
+    const chart = document.querySelector("#series svg"), box = chart.getBoundingClientRect();
+    const curve = chart.querySelector("path.curve, .curve path").getBoundingClientRect();
+    const lines = [...chart.querySelectorAll(".lost line, line.lost")];
+    const lost = lines.map(one => one.getBoundingClientRect().left - box.left);
+    return {width: box.width, curve: curve.width, lost};
+}"""
+
+
+def test_a_past_window_has_its_own_withheld_batches_and_is_not_stretched(
+    browser: Any, studio: Process, services: Services
+) -> None:
+    services.add(*(withheld(one) if one in {20, 40} or one > 130 else committed(one) for one in range(13, 161)))
+    tab = Tab(browser, studio.address())
+    tab.wait("#series-words", "batches 111 to 130: each point")
+    tab.wait("#missing-title", "the last 20 of 32 withheld")
+    for words in ("61 to 110", "11 to 60"):
+        tab.page.locator("#earlier").press("Enter")
+        tab.wait("#series-words", f"batches {words}")
+    tab.wait("#series-words", "Dashed lines are withheld batches")
+    found = tab.page.evaluate(AXIS)
+    assert len(found["lost"]) == 2
+    assert found["curve"] > 0.6 * found["width"], "the window fills its chart"
+    tab.page.locator("#later").press("Enter")
+    tab.wait("#series-words", "batches 61 to 110")
+    assert "Dashed" not in tab.page.inner_text("#series-words")
+    assert tab.page.evaluate(AXIS)["lost"] == []
+    tab.page.locator("#newest").press("Enter")
+    services.add(*(withheld(one) for one in range(161, 201)))
+    tab.wait("#series-words", "All batches of this window were withheld.")
     assert tab.said == []
     tab.close()
 
@@ -320,6 +402,205 @@ def test_labels_of_an_analyzer_are_text_of_any_length(
             assert tab.page.evaluate(CLIPPED)["page"] == 0
             assert tab.said == []
             tab.close()
+
+
+def test_buttons_that_cannot_be_used_keep_the_focus(browser: Any, studio: Process, services: Services) -> None:
+    services.add(*(committed(one) for one in range(13, 61)))
+    tab = Tab(browser, studio.address())
+    tab.wait("#rows-words", "batches 36 to 60")
+    for button, words in (
+        ("older", "11 to 35"),
+        ("older", "1 to 25"),
+        ("younger", "26 to 50"),
+        ("younger", "36 to 60"),
+    ):
+        tab.page.locator(f"#{button}").focus()
+        tab.page.keyboard.press("Enter")
+        tab.wait("#rows-words", f"batches {words}:")
+        tab.page.wait_for_timeout(100)
+        assert tab.page.evaluate("document.activeElement.id") == button
+    drawn = tab.drawn()
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_timeout(300)
+    assert tab.drawn() == drawn, "nothing is asked for beyond the newest page"
+    for button, words in (("earlier", "1 to 50"), ("newest", "11 to 60")):
+        tab.page.locator(f"#{button}").press("Enter")
+        tab.wait("#series-words", f"batches {words}")
+        tab.page.wait_for_timeout(100)
+        assert tab.page.evaluate("document.activeElement.id") == button
+    tab.close()
+
+
+SLOW = """() => {
+    const fetched = window.fetch;
+    window.fetch = async (...given) => {
+        await new Promise(done => setTimeout(done, window.delay ?? 0));
+        return fetched(...given);
+    };
+}"""
+
+
+def test_slow_answers_are_drawn_while_batches_go_on_arriving(browser: Any, studio: Process, services: Services) -> None:
+    tab = Tab(browser, studio.address())
+    tab.wait("#series-words", "batches 1 to 12")
+    tab.page.evaluate(SLOW)
+    tab.page.evaluate("window.delay = 2500")
+    before = tab.drawn()
+    for bucket in range(13, 29):
+        services.add(committed(bucket))
+        tab.page.wait_for_timeout(500)
+    assert tab.drawn() > before
+    tab.page.evaluate("window.delay = 0")
+    tab.wait("#series-words", "batches 1 to 28")
+    assert tab.said == []
+    tab.close()
+
+
+FAIL = """() => {
+    const fetched = window.fetch;
+    window.fetch = (...given) => { window.fetch = fetched; return Promise.reject(new TypeError("Failed to fetch")); };
+}"""
+
+
+def test_a_request_that_fails_once_is_repeated(browser: Any, studio: Process, services: Services) -> None:
+    services.add(*(committed(one) for one in range(13, 101)))
+    tab = Tab(browser, studio.address())
+    tab.wait("#series-words", "batches 51 to 100")
+    tab.page.wait_for_timeout(600)
+    tab.page.evaluate(FAIL)
+    tab.page.locator("#earlier").press("Enter")
+    tab.wait("#offline", "The studio does not answer")
+    tab.wait("#series-words", "batches 1 to 50")
+    tab.page.locator("#offline").wait_for(state="hidden")
+    assert tab.said == []
+    tab.close()
+
+
+def fulfilled(answer: dict[str, Any], route: Any, request: Any) -> None:
+    del request
+    route.fulfill(**answer)
+
+
+def streamed(*events: tuple[str, Any]) -> str:
+    """Return a stream of events that ends, after which the page waits for a minute."""
+    return "retry: 60000\n\n" + "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events)
+
+
+def test_a_studio_that_has_just_started_takes_no_choice_and_claims_nothing(
+    browser: Any, studio: Process, services: Services
+) -> None:
+    services.results.clear()
+    services.add(*(committed(one, questions=["a"] * 2 + ["b"] * 3, units=["people"] * 5) for one in range(1, 4)))
+    address = studio.address()
+    context = browser.new_context(timezone_id="Pacific/Auckland")
+    page = context.new_page()
+    page.goto(f"{address}live")
+    page.locator("#headline", has_text="in 3 batches").wait_for(timeout=15_000)
+    full = httpx.get(f"{address}api/live/overview").json()
+    page.close()
+    empty: dict[str, Any] = {**full, "tasks": [], "as_of": None}
+    unread = {**full, "tasks": [{**full["tasks"][0], "questions": [], "batches": 0, "newest": None}]}
+    for events, question in (
+        ((("overview", empty),), None),
+        ((("overview", unread), ("overview", full), ("alive", 1_900_000_000)), "b"),
+    ):
+        page = context.new_page()
+        answer = {"body": streamed(*events), "headers": {"content-type": "text/event-stream"}}
+        page.route("**/api/live/events", functools.partial(fulfilled, answer))
+        page.goto(f"{address}live#question=b")
+        if question is None:
+            page.locator("#headline", has_text="The collection is being read…").wait_for(timeout=15_000)
+            continue
+        page.locator("#series figcaption", has_text=LABELS[4]).wait_for(timeout=15_000)
+        assert page.locator("#question").input_value() == question
+        assert "question=b" in page.url
+        assert page.inner_text("#clock") == "as of 2030-03-17 17:46:40 UTC"
+        assert "released 2030-03-17 17:46:55 UTC" in page.inner_text("#last-words")
+    context.close()
+
+
+def test_the_chosen_collection_and_an_end_to_come_survive_a_reload(
+    browser: Any, url: str, token_file: Path, services: Services
+) -> None:
+    services.tasks = [*services.tasks, "cd" * 16]
+    with following(url, token_file) as process:
+        tab = Tab(browser, process.address())
+        tab.wait("#headline", "in 12 batches")
+        tab.page.locator("#task").select_option("cd" * 16)
+        tab.page.wait_for_url(re.compile("#task=cd"))
+        tab.page.reload()
+        tab.wait("#series-words", "batches 1 to 12")
+        assert tab.page.locator("#task").input_value() == "cd" * 16
+        # A window whose end is still to come follows the newest batch, and does not stop there.
+        tab.page.goto(f"{process.address()}live#end=14")
+        tab.page.reload()
+        tab.wait("#series-words", "batches 1 to 12")
+        services.add(*(committed(one) for one in range(13, 17)))
+        tab.wait("#series-words", "batches 1 to 16")
+        assert tab.said == []
+        tab.close()
+
+
+def test_what_is_spent_is_never_more_than_the_total_that_is_shown(
+    browser: Any, studio: Process, services: Services
+) -> None:
+    whole = {"rounds": 3, "epsilon": 2.503, "delta": 1.0004e-6}
+    services.add(committed(13, spent=whole, total=whole))
+    tab = Tab(browser, studio.address())
+    tab.wait("#spent", "ε = 2.51")
+    tab.wait("#spent-words", "of 2.51 at δ = 1.01e-6: 3 of 3 rounds")
+    tab.close()
+
+
+def test_alerts_name_the_service_and_services_without_an_address_are_listed(
+    browser: Any, url: str, token_file: Path, services: Services
+) -> None:
+    services.figures = {"disk_free": 0.01}
+    given = ["--port", "0", "--no-open", "--live", url, "--token-file", str(token_file), f"--shuffler-operations={url}"]
+    with started("-c", "from hubbub.cli import main; main()", "studio", *given) as process:
+        tab = Tab(browser, process.address())
+        tab.wait("#alerts li", "Alert of the shuffler:The disk is almost full. (run book: HubbubDiskFull)")
+        tab.wait("#services li", "analyzer: no operations address is known")
+        services.figures = {"disk_free": 0.5}
+        tab.wait("#health", "partly known")
+        tab.close()
+
+
+def test_large_and_missing_figures_are_shown_within_their_charts(
+    browser: Any, studio: Process, services: Services
+) -> None:
+    services.results.clear()
+    for bucket in range(1, 5):
+        result = committed(bucket, questions=["q"] * 5, units=["people"] * 2 + ["bytes"] * 3)
+        for name in ("values", "stderr", "low", "high"):
+            known = result[name][0] * (bucket < 4)
+            result[name] = [known or None, None, -2e9 * bucket, 3e-6 * bucket, None]
+        result["low"], result["high"] = [None if one is None else one * 0.9 for one in result["low"]], result["high"]
+        services.add(result)
+    tab = Tab(browser, studio.address())
+    tab.wait("#series-words", "batches 1 to 4")
+    assert tab.page.evaluate(CLIPPED) == {"page": 0, "cut": []}
+    captions = tab.page.locator("#series figcaption").all_inner_texts()
+    assert [one.split("\n")[-1] for one in captions][:2] == ["? ± ?", "? ± ?"]
+    text = tab.page.inner_text("body")
+    assert not re.search(r"NaN|undefined|null|Infinity", text + tab.page.content())
+    assert tab.said == []
+    tab.close()
+
+
+def test_what_has_not_changed_stays_on_the_page(browser: Any, studio: Process, services: Services) -> None:
+    tab = Tab(browser, studio.address())
+    tab.wait("#series-words", "batches 1 to 12")
+    tab.wait("#waiting", "at least 300")
+    places = ("#headline b", "#services li", "#series figure", "#rows tr", "#pooled svg")
+    tab.page.evaluate("places => places.forEach(one => document.querySelector(one).dataset.old = 'yes')", list(places))
+    tab.page.wait_for_timeout(500)
+    drawn = tab.drawn()
+    services.open = 500
+    tab.wait("#waiting", "at least 500")
+    tab.page.locator(f'main[data-drawn="{drawn + 1}"]').wait_for(timeout=15_000)
+    assert [tab.page.locator(one).first.get_attribute("data-old") for one in places] == ["yes"] * len(places)
+    tab.close()
 
 
 @pytest.mark.slow

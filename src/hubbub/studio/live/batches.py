@@ -1,5 +1,6 @@
 """The released batches of one task: their places in time and their figures, in columns that grow."""
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,14 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import WireError
+from hubbub.service.reader import MAX_TIME
 from hubbub.strings.estimates import FORMAT
 
 Floats = NDArray[np.float64]
 MAX_CELLS = 8_000_000
 """Figures of one task that are kept; of older batches only the head is."""
+LARGEST = 2**53
+"""Largest number of a bucket that a page may name."""
 MIN_KEPT = 200
 """Batches whose figures are kept in any case."""
+LONGEST_TEXT = 400
+"""Characters of a reason that are shown: every tab is told all of them."""
 COLUMNS = ("value", "stderr", "low", "high")
+_ALL = np.arange(len(COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class BatchHead:
         """Read the head of a result; raise if it lacks the entries that order it."""
         guarantee, spent = result.get("guarantee") or {}, result.get("spent") or {}
         try:
-            return cls(
+            head = cls(
                 batch=str(result["batch"]),
                 bucket=int(result["bucket"]),
                 round=int(result["round"]),
@@ -70,10 +77,15 @@ class BatchHead:
                 epsilon=_real(guarantee.get("epsilon")),
                 delta=_real(guarantee.get("delta")),
                 spent=_real(spent.get("epsilon")),
-                reason=None if result.get("reason") is None else str(result["reason"])[:400],
+                reason=None if result.get("reason") is None else str(result["reason"])[:LONGEST_TEXT],
             )
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise WireError("a result must state its batch, bucket, round, epoch, state and bundles") from None
+        if not 0 <= head.start <= head.end < MAX_TIME:
+            raise WireError("a result must state when its epoch began and ended, in seconds since 1970")
+        if head.state == "committed" and (head.people is None or head.people < 0):
+            raise WireError("a committed result must state its people")
+        return head
 
     def to_document(self) -> dict[str, Any]:
         """Return the head as a JSON object."""
@@ -95,6 +107,8 @@ class BatchSeries:
         self.figures: tuple[Figure, ...] = ()
         self.heads: dict[int, BatchHead] = {}
         """The heads by bucket."""
+        self.numbers: list[int] = []
+        """The buckets of the heads, ascending."""
         self._table = np.empty((0, len(COLUMNS), 0), np.float32)
         self._buckets = np.empty(0, np.int64)
         self._people = np.empty(0, np.float64)
@@ -112,8 +126,25 @@ class BatchSeries:
         head = BatchHead.of(result)
         if head.state == "committed" and not _shows_strings(result):
             self._append(head, *_columns(result))
+        if head.bucket not in self.heads:
+            insort(self.numbers, head.bucket)
         self.heads[head.bucket] = head
         return head
+
+    def span(self, count: int, *, last: int = LARGEST, before: int = 0, after: int = 0) -> tuple[int, int]:
+        """Return the places in ``numbers`` of ``count`` batches: of the first one, and after the last one.
+
+        They end at the bucket ``last``, or they are the next ones before or after a bucket. Buckets may be missing, so
+        that batches are counted, not numbers. If too few are left before or after a bucket, others fill the span.
+        """
+        size = len(self.numbers)
+        if after:
+            end = min(bisect_right(self.numbers, after) + count, size)
+        elif before:
+            end = min(max(bisect_left(self.numbers, before), count), size)
+        else:
+            end = bisect_right(self.numbers, last)
+        return max(end - count, 0), end
 
     def _append(self, head: BatchHead, figures: tuple[Figure, ...], columns: Floats) -> None:
         if not self.figures:
@@ -160,7 +191,11 @@ class BatchSeries:
         buckets = self.buckets
         begin, end = np.searchsorted(buckets, first), np.searchsorted(buckets, last, side="right")
         rows = self.order[begin:end]
-        return buckets[begin:end], self._people[rows], self._table[rows][:, :, chosen].astype(np.float64)
+        return (
+            buckets[begin:end],
+            self._people[rows],
+            self._table[rows[:, None, None], _ALL[:, None], chosen].astype(np.float64),
+        )
 
     def settled(self, gaps: list[tuple[int, int]]) -> int:
         """Return the largest bucket up to which every bucket has a result or is in one of these gaps."""

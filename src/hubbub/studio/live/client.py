@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from hubbub.errors import CommandFailure, WireError
+from hubbub.studio.live.batches import LARGEST
 from hubbub.studio.live.source import trusted
-from hubbub.studio.live.view import LARGEST
 
 MAX_ANSWER = 64 << 20
 """Largest answer in bytes: a listing of 10,000 batches has 3 MB."""
@@ -64,7 +64,7 @@ class LiveClient:
         status, answered, body = await self._get(f"{url}/v1/tasks/{task}/batches?after={after}", token, headers)
         if status == 304:
             return None
-        found = _object(status, body)
+        found = _object(status, body, token)
         batches = tuple(one for one in _list(found, "batches") if isinstance(one, dict) and _placed(one))
         gaps = tuple(one for one in _list(found, "gaps") if isinstance(one, dict) and _spans(one))
         return Listing(batches, gaps, answered.get("etag", ""))
@@ -88,7 +88,7 @@ class LiveClient:
 
     async def _object(self, address: str, token: str) -> dict[str, Any]:
         status, _, body = await self._get(address, token, {})
-        return _object(status, body)
+        return _object(status, body, token)
 
     async def _get(self, address: str, token: str | None, headers: dict[str, str]) -> tuple[int, httpx.Headers, bytes]:
         """Return status, headers and body; the address of the service is in no message, as it may hold a token."""
@@ -107,7 +107,8 @@ class LiveClient:
             raise CommandFailure(f"no answer: {type(error).__name__}") from None
 
 
-def _object(status: int, body: bytes) -> dict[str, Any]:
+def _object(status: int, body: bytes, token: str) -> dict[str, Any]:
+    """Return the object of an answer; a refusal that repeats the token, as some proxies do, is shown without it."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -115,7 +116,7 @@ def _object(status: int, body: bytes) -> dict[str, Any]:
     if status != 200:
         told = found if isinstance(found, dict) else {}
         reason = told.get("detail") or told.get("title") or f"status {status}"
-        raise CommandFailure(f"the analyzer refused the request: {str(reason)[:300]}")
+        raise CommandFailure(f"the analyzer refused the request: {str(reason).replace(token, '…')[:300]}")
     if not isinstance(found, dict):
         raise WireError("the answer must be a JSON object; the address may not be an analyzer's")
     return found

@@ -53,7 +53,8 @@ class LiveFeed:
         self._tabs: set[asyncio.Event] = set()
         self._closing = False
         self._reads = 0
-        self._as_of: int | None = None
+        self.as_of: int | None = None
+        """When the analyzer was last read, in seconds since 1970."""
 
     @property
     def event_id(self) -> str:
@@ -92,13 +93,15 @@ class LiveFeed:
             addresses = self.source.locate()
         except (HubbubError, OSError) as error:
             self._problem("analyzer", error)
+            # Nobody can be asked: that a service was ready says nothing about now.
+            self._services.clear()
         else:
             figures = asyncio.gather(self._figures("analyzer", addresses), self._figures("shuffler", addresses))
             good = await self._read_results(addresses)
             await figures
-            self._show_waiting()
+        self._show_waiting()
         if good:
-            self._as_of = int(self._now())
+            self.as_of = int(self._now())
         if self._state() != before:
             self._publish()
         return good
@@ -107,8 +110,7 @@ class LiveFeed:
         try:
             if self._reads % TASKS_EVERY == 0 or not self.tasks:
                 await self._read_tasks(addresses)
-            for task in list(self.tasks.values()):
-                await self._read_task(task, addresses)
+            await self._read_each(addresses)
         except Exception as error:  # whatever an analyzer answers, the page goes on and says that it cannot be read
             self._problem("analyzer", error)
             self._reads = 0
@@ -116,6 +118,19 @@ class LiveFeed:
         self._problems.pop("analyzer", None)
         self._reads += 1
         return True
+
+    async def _read_each(self, addresses: Addresses) -> None:
+        """Read all tasks; raise at the end if the answers about one are wrong, at once if there are none."""
+        wrong: Exception | None = None
+        for task in list(self.tasks.values()):
+            try:
+                await self._read_task(task, addresses)
+            except CommandFailure:
+                raise
+            except Exception as error:  # one task must not keep the page from reading the others
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
 
     async def _read_tasks(self, addresses: Addresses) -> None:
         contracts = self.source.contracts()
@@ -133,15 +148,21 @@ class LiveFeed:
         new = sorted((one for one in listing.batches if one["bucket"] not in task.series), key=_bucket, reverse=True)
         task.listed = len(task.series) + len(new)
         wanted = [int(one["bucket"]) for one in new]
+        refused: WireError | None = None
         for start in range(0, len(wanted), CHUNK):
-            await self._read_batches(task, wanted[start : start + CHUNK], addresses)
+            refused = await self._read_batches(task, wanted[start : start + CHUNK], addresses) or refused
         before = task.after
         task.settle()
-        # The version is that of a listing after the same bucket.
-        task.tag = listing.tag if task.after == before else ""
+        # The version is that of a listing after the same bucket; what was refused is asked for again.
+        task.tag = listing.tag if task.after == before and refused is None else ""
+        if refused is not None:
+            raise refused
 
-    async def _read_batches(self, task: LiveTask, wanted: list[int], addresses: Addresses) -> None:
-        """Read the results of buckets, which descend, and show them; an answer may hold fewer than were asked for."""
+    async def _read_batches(self, task: LiveTask, wanted: list[int], addresses: Addresses) -> WireError | None:
+        """Read the results of buckets, which descend, and show them; return why some cannot be shown.
+
+        An answer may hold fewer results than were asked for.
+        """
         found: dict[int, dict[str, Any]] = {}
         first, last, missing = wanted[-1], wanted[0], set(wanted)
         while missing:
@@ -153,13 +174,14 @@ class LiveFeed:
                 # Nothing is left to ask for, or the analyzer answers something else than it was asked.
                 break
             first = reached + 1
-        pooled = task.add([found[one] for one in sorted(found)])
+        pooled, refused = task.add([found[one] for one in sorted(found)])
         if pooled:
             # Estimates of surveys take milliseconds each: other tabs are served meanwhile.
             task.pool = await asyncio.to_thread(task.pool.plus, pooled)
         self._publish()
         if missing:
-            raise WireError("the analyzer lists batches whose results it does not return")
+            return WireError("the analyzer lists batches whose results it does not return")
+        return refused
 
     async def _figures(self, role: str, addresses: Addresses) -> None:
         url = addresses.analyzer if role == "analyzer" else addresses.shuffler
@@ -177,8 +199,9 @@ class LiveFeed:
     def _show_waiting(self) -> None:
         shuffler = self._services.get("shuffler")
         for task in self.tasks.values():
-            if shuffler is not None:
-                task.waiting = waiting(shuffler, task.id, task.contract.min_batch_size if task.contract else None)
+            # The range is that of the last epoch; an older one would be passed off as that.
+            needed = task.contract.min_batch_size if task.contract else None
+            task.waiting = None if shuffler is None else waiting(shuffler, task.id, needed)
 
     def _problem(self, what: str, error: Exception) -> None:
         """Keep a problem with the time at which it began; messages of other errors than hubbub's are not shown."""
@@ -191,7 +214,7 @@ class LiveFeed:
     def _state(self) -> tuple[Any, ...]:
         """Return what a change of which is told to the tabs."""
         tasks = tuple((one.id, len(one.series), one.gaps, one.waiting, one.listed) for one in self.tasks.values())
-        return tasks, tuple(self._alerts()), tuple(sorted(self._problems)), tuple(self._ready().items())
+        return tasks, tuple(self._alerts()), tuple(sorted(self._problems.items())), tuple(self._ready().items())
 
     def _ready(self) -> dict[str, bool]:
         return {role: found is not None and found.ready for role, found in self._services.items()}
@@ -206,8 +229,11 @@ class LiveFeed:
         for task in self.tasks.values():
             recent = [one for one in task.withheld.values() if now - one.start < WITHHELD_SECONDS]
             if recent:
-                many = "A batch was" if len(recent) == 1 else f"{len(recent)} batches were"
-                text = f"{many} withheld in the last hour; the reason is below."
+                several = len(self.tasks) > 1
+                many = "A batch" if len(recent) == 1 else f"{len(recent)} batches"
+                whose = f" of collection {task.id[:8]}" if several else ""
+                verb, where = "was" if len(recent) == 1 else "were", " if it is chosen" if several else ""
+                text = f"{many}{whose} {verb} withheld in the last hour; the reason is below{where}."
                 found.append(Alert("analyzer", "HubbubBatchWithheld", "ticket", text))
         return found
 
@@ -222,7 +248,7 @@ class LiveFeed:
         return {
             "id": self.event_id,
             "source": self.source.name,
-            "as_of": self._as_of,
+            "as_of": self.as_of,
             "tasks": [task.overview() for task in self.tasks.values()],
             "services": services,
             "alerts": [one.to_document() for one in self._alerts()],

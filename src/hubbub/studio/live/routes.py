@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
-from hubbub.studio.live.view import LARGEST
+from hubbub.studio.live.batches import LARGEST
 
 if TYPE_CHECKING:
     # The feed needs the extra 'serve'; a studio without a collection does not.
@@ -39,17 +39,18 @@ def _overview(feed: "LiveFeed", request: Request) -> dict[str, Any]:
 def _view(feed: "LiveFeed", request: Request) -> dict[str, Any]:
     query = request.query_params
     task = feed.task(query.get("task", ""))
-    first, last = _whole(request, "first", 1), _whole(request, "last", LARGEST)
-    return {
-        "id": feed.event_id,
-        **task.view(query.get("question", ""), first=first, last=last, points=_whole(request, "points", 240)),
-    }
+    size, points = _whole(request, "size", 0), _whole(request, "points", 240)
+    return {"id": feed.event_id, **task.view(query.get("question", ""), size=size, points=points, **_place(request))}
 
 
 def _batches(feed: "LiveFeed", request: Request) -> dict[str, Any]:
     task = feed.task(request.query_params.get("task", ""))
-    before, count = _whole(request, "before", LARGEST), _whole(request, "count", 25)
-    return {"id": feed.event_id, "rows": task.rows(before, count)}
+    return {"id": feed.event_id, **task.page(_whole(request, "count", 25), **_place(request))}
+
+
+def _place(request: Request) -> dict[str, int]:
+    """Return where a request wants batches: up to a bucket, or the next ones before or after one."""
+    return {name: _whole(request, name, default) for name, default in (("last", LARGEST), ("before", 0), ("after", 0))}
 
 
 def _whole(request: Request, name: str, default: int) -> int:
@@ -92,7 +93,7 @@ async def _messages(feed: "LiveFeed", seen: str) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     async for event in feed.events(seen):
         if event is None:
-            yield b": alive\n\n"
+            yield f"event: alive\ndata: {json.dumps(feed.as_of)}\n\n".encode()
         else:
             name, content = event
             yield f"id: {name}\nevent: overview\ndata: {json.dumps(content, allow_nan=False)}\n\n".encode()

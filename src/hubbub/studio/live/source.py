@@ -144,5 +144,6 @@ def _check_url(name: str, text: object) -> None:
         place = httpx.URL(text) if isinstance(text, str) else httpx.URL()
     except httpx.InvalidURL:
         place = httpx.URL()
-    if place.scheme not in ("http", "https") or not place.host or place.userinfo:
-        reject(name, "be a URL http://… or https://…, without a user")
+    if place.scheme not in ("http", "https") or not place.host or place.userinfo or place.query or place.fragment:
+        # The page shows the address; what follows "?" may be a secret, and no path can be added to it.
+        reject(name, "be a URL http://… or https://…, without a user, '?' and '#'")

@@ -11,8 +11,6 @@ from hubbub.errors import check_whole
 from hubbub.studio.live.batches import BatchSeries, Figure, Floats
 
 MAX_POINTS, MAX_LINES = 400, 24
-LARGEST = 2**53
-"""Largest number of a bucket that a page may name."""
 NORMAL = 1.959963984540054
 """The quantile of the normal distribution for intervals of 95 %."""
 
@@ -69,16 +67,13 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
     """
     check_whole("points", points, 1, MAX_POINTS)
     buckets, people, table = series.rows(first, last, chosen)
-    span = int(buckets[-1] - buckets[0]) + 1 if buckets.size else 1
-    per_point = 1 if buckets.size <= points else -(-span // points)
-    keys = (buckets - 1) // per_point
-    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if buckets.size else np.empty(0, np.int64)
+    per_point, starts = grouped(buckets, points)
     counts = np.diff(np.r_[starts, buckets.size])
     totals = np.add.reduceat(people, starts) if buckets.size else np.empty(0)
     shares = np.array([series.figures[place].is_share for place in chosen], bool)
-    value, low, high = _means(table, people, starts, totals, shares)
+    value, low, high = _means(table, people, starts, shares)
     single = counts == 1
-    for column, mean in ((2, low), (3, high)):
+    for column, mean in ((0, value), (2, low), (3, high)):
         mean[single] = table[starts[single], column]
     ends = starts + counts - 1
     return SeriesView(
@@ -95,14 +90,37 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
     )
 
 
+def grouped(buckets: NDArray[np.int64], points: int) -> tuple[int, NDArray[np.intp]]:
+    """Return how many consecutive numbers a point stands for, and the place at which each point begins.
+
+    There may be one point more than asked for: the first one and the last one are parts if a window is not aligned.
+
+    >>> grouped(np.array([1, 2, 3, 4, 900, 901, 902, 903]), 4)
+    (2, array([0, 2, 4, 5, 7]))
+    """
+    if not buckets.size:
+        return 1, np.empty(0, np.intp)
+    per_point = -(-buckets.size // points)
+    while True:
+        keys = (buckets - 1) // per_point
+        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        if len(starts) <= points + (per_point > 1):
+            return int(per_point), starts
+        # Where numbers are missing, more of them fit into a point; long gaps need no points.
+        per_point = max(per_point + 1, per_point * len(starts) // (points + 1))
+
+
 def _means(
-    table: Floats, people: Floats, starts: NDArray[Any], totals: Floats, shares: NDArray[np.bool_]
+    table: Floats, people: Floats, starts: NDArray[Any], shares: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
-    """Return means weighted by people, and the ends of their intervals."""
+    """Return means weighted by people, and the ends of their intervals, over the batches that have a figure."""
     if not starts.size:
         empty = np.empty((0, table.shape[2]))
         return empty, empty.copy(), empty.copy()
-    weights = people[:, None]
-    value, low, high = (np.add.reduceat(table[:, one] * weights, starts, axis=0) / totals[:, None] for one in (0, 2, 3))
-    reach = NORMAL * np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals[:, None]
+    known = np.logical_and.reduce(np.isfinite(table), axis=1)
+    weights, table = people[:, None] * known, np.where(known[:, None], table, 0.0)
+    totals = np.add.reduceat(weights, starts, axis=0)
+    totals[totals == 0] = np.nan
+    value, low, high = (np.add.reduceat(table[:, one] * weights, starts, axis=0) / totals for one in (0, 2, 3))
+    reach = NORMAL * np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals
     return value, np.where(shares, value - reach, low), np.where(shares, value + reach, high)

@@ -5,14 +5,23 @@ const GAP = 14.4, LEAST = 208; // pixels between two charts, and the least width
 
 export const columns = width => Math.max(1, Math.floor((width + GAP) / (LEAST + GAP)));
 
+/** Half of an interval; none if an end is missing, which would count as 0. */
+export const half = (low, high) => low === null || high === null ? null : (high - low) / 2;
+
 // Round times in UTC, as hours and minutes, with seconds or as days if the window is short or long, and only as many
 // as there is room for.
-function times(points, room) {
-  const from = points[0]?.time, span = points.length ? points.at(-1).time - from : 0;
+function times([from, to], room) {
+  const span = to - from;
   const [format, width] = span < 4 * 60e3 ? ["%H:%M:%S", 64] : span < 36 * 3600e3 ? ["%H:%M", 46] : ["%-d %b", 50];
-  const found = span ? d3.utcTicks(from, points.at(-1).time, 6) : points.map(one => one.time);
+  const found = span ? d3.utcTicks(from, to, 6) : from ? [from] : [];
   const apart = found.length > 1 ? room * (found[1] - found[0]) / span : width, step = Math.ceil(width / apart);
-  return { ticks: found.filter((_, place) => place % step === 0), tickFormat: d3.utcFormat(format) };
+  return { domain: span ? [from, to] : undefined, ticks: found.filter((_, place) => place % step === 0), tickFormat: d3.utcFormat(format) };
+}
+
+/** A number on an axis, short enough for its margin. */
+function brief(value) {
+  const size = Math.abs(value);
+  return size >= 1e4 ? d3.format("~s")(value) : size && size < 1e-3 ? d3.format(".2~e")(value) : String(Number(value.toPrecision(6)));
 }
 
 export function seriesChart(figure, series, { width, top, lost, label }) {
@@ -20,6 +29,8 @@ export function seriesChart(figure, series, { width, top, lost, label }) {
     time: new Date(1000 * time), value: figure.value[place], low: figure.low[place], high: figure.high[place],
   })).filter(one => one.value !== null && one.low !== null && one.high !== null);
   const shares = figure.unit === "people";
+  // The window is that of all its batches, so that the charts of one window have one axis.
+  const window = d3.extent([...series.time, ...lost], time => new Date(1000 * time));
   const alone = points.length === 1, dots = points.length <= 40;
   const marks = [
     Plot.ruleX(lost.map(time => new Date(1000 * time)), { className: "lost", strokeDasharray: "3,3" }),
@@ -30,9 +41,9 @@ export function seriesChart(figure, series, { width, top, lost, label }) {
   ];
   return labelled(Plot.plot({
     className: NAME, width, height: 150, marginLeft: 46, marginRight: 28, marginBottom: 26, marginTop: 12,
-    x: { type: "utc", label: null, ...times(points, width - 74) },
+    x: { type: "utc", label: null, ...times(window, width - 74) },
     y: { label: null, grid: true, ticks: 4, zero: shares, domain: top === null ? undefined : [Math.min(0, ...figure.low), top],
-      tickFormat: shares ? value => `${Math.round(100 * value)} %` : undefined },
+      tickFormat: shares ? value => `${Math.round(100 * value)} %` : brief },
     marks,
   }), label);
 }
@@ -51,12 +62,12 @@ export function pooledChart(rows, width, figure) {
 }
 
 function bars(rows, width, figure) {
-  const words = one => `${figure(one.value, one.unit)} ± ${figure((one.high - one.low) / 2, one.unit)}`;
+  const words = one => `${figure(one.value, one.unit)} ± ${figure(half(one.low, one.high), one.unit)}`;
   const left = Math.min(0.35 * width, 14 + 7.2 * Math.max(...rows.map(one => one.label.length)));
   const longest = Math.floor((left - 14) / 7.2), short = label => label.length > longest ? `${label.slice(0, longest - 1)}…` : label;
   const chart = Plot.plot({
     className: NAME, width, height: 34 + 26 * rows.length, marginLeft: left, marginRight: 124, marginTop: 6,
-    x: { label: null, tickFormat: value => `${Math.round(100 * value)} %`, grid: true, domain: [Math.min(0, ...rows.map(one => one.low)), Math.max(...rows.map(one => one.high))], ticks: Math.max(2, Math.floor(width / 140)) },
+    x: { label: null, tickFormat: value => `${Math.round(100 * value)} %`, grid: true, domain: [Math.min(0, ...rows.map(one => one.low)), Math.max(0.01, ...rows.map(one => one.high))], ticks: Math.max(2, Math.floor(width / 140)) },
     y: { label: null, domain: rows.map(one => one.label), tickFormat: short, tickSize: 0 },
     marks: [
       Plot.barX(rows, { x: "value", y: "label", className: "bars", insetTop: 2, insetBottom: 2 }),

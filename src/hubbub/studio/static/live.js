@@ -1,16 +1,21 @@
 // The live page: follows a stream of states, and draws the window that was chosen. Only text is ever put into the page.
-import { columns, pooledChart, seriesChart } from "./live-charts.js";
+import { columns, half, pooledChart, seriesChart } from "./live-charts.js";
 
 const QUIET = 400; // milliseconds between two drawings that nobody asked for
+const RETRY = 1500; // milliseconds until a studio that did not answer is asked again
 const PAGE = 25; // rows of the table
 const find = id => document.getElementById(id);
-const state = { overview: null, task: "", question: "", size: 50, end: 0, before: 0, drawn: 0, extent: [] };
-let asked = 0, waiting = null, lastDrawing = 0, stream = null;
+// Windows and pages end at a bucket, or follow the newest one if it is 0. A step to the next one before or after a bucket is
+// taken by the studio, which knows the buckets that are missing; it stays until it was answered.
+const state = { overview: null, task: "", question: "", size: 50, end: 0, step: {}, bottom: 0, turn: {}, drawn: 0, shown: null, rows: [] };
+let asked = 0, waiting = null, lastDrawing = 0, pending = false, again = false, stream = null;
+const SILENT = "The studio does not answer. The page shows the last state, and connects again by itself.";
 
 const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
 const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
+const when = seconds => moment(seconds).slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(seconds) : moment(seconds); // an hour of another day needs its date
 const real = value => value === null || value === undefined ? "?"
   : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : count(Number(value.toPrecision(Math.abs(value) < 1e4 ? 3 : 4)));
 const upwards = value => { // certified figures are rounded up, so that nobody is promised too much
@@ -29,14 +34,20 @@ function element(name, text = "", className = "") {
   return made;
 }
 
+/** A button that cannot be used keeps the focus: a disabled one would lose it, and with it the place on the page. */
+const enable = (id, yes) => { if (find(id).getAttribute("aria-disabled") !== String(!yes)) find(id).setAttribute("aria-disabled", String(!yes)); };
+const press = (id, action) => find(id).addEventListener("click", event => { if (event.currentTarget.getAttribute("aria-disabled") !== "true") action(); });
+
 function put(id, text) { if (find(id).textContent !== text) find(id).textContent = text; }
+
+class Unreachable extends Error {}
+class Refused extends Error {}
 
 async function fetched(path, query = {}) {
   const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== 0));
-  const response = await fetch(`/api/live/${path}?${given}`);
-  const found = await response.json();
-  if (!response.ok) throw new Error(found.error || `status ${response.status}`);
-  return found;
+  const response = await fetch(`/api/live/${path}?${given}`).catch(() => { throw new Unreachable(); });
+  if (!response.ok) throw new Refused(`status ${response.status}`);
+  return response.json().catch(() => { throw new Unreachable(); });
 }
 
 // --- the stream -------------------------------------------------------------------------------------------------------
@@ -48,10 +59,11 @@ function follow() {
   if (document.visibilityState === "hidden") return;
   const mine = stream = new EventSource("/api/live/events");
   stream.addEventListener("overview", event => { offline(""); show(JSON.parse(event.data)); });
+  stream.addEventListener("alive", event => asOf(JSON.parse(event.data)));
   stream.addEventListener("open", () => offline(""));
   stream.addEventListener("error", () => {
-    offline("The studio does not answer. The page shows the last state, and connects again by itself.");
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === stream) follow(); }, 1500);
+    offline(SILENT);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === stream) follow(); }, RETRY);
   });
 }
 
@@ -60,24 +72,28 @@ function offline(text) {
   put("offline", text);
 }
 
+function asOf(seconds) { put("clock", seconds ? `as of ${when(seconds)} UTC` : "not read yet"); }
+
 function current() { return state.overview?.tasks.find(one => one.task === state.task) ?? state.overview?.tasks[0]; }
 
 function show(overview) {
   state.overview = overview;
   find("collection").hidden = !overview.tasks.length;
-  put("clock", overview.as_of ? `as of ${clock(overview.as_of)} UTC` : "not read yet");
-  list("problems", overview.problems.map(one => [`The ${one.what}, since ${clock(one.since)} UTC:`, one.text]));
-  list("alerts", overview.alerts.map(one => [one.severity === "page" ? "Alert" : "Warning", `${one.text} (run book: ${one.name})`]));
+  asOf(overview.as_of);
+  list("problems", overview.problems.map(one => [`The ${one.what}, since ${when(one.since)} UTC:`, one.text]));
+  list("alerts", overview.alerts.map(one => [`${one.severity === "page" ? "Alert" : "Warning"} of the ${one.role}:`, `${one.text} (run book: ${one.name})`]));
   find("alerts").hidden = !overview.alerts.length;
   put("source", overview.source);
   const task = current();
   if (!task) {
-    put("headline", overview.problems.length ? "The collection cannot be read." : "The token allows no collection to be read.");
+    put("headline", overview.problems.length ? "The collection cannot be read." : overview.as_of ? "The token allows no collection to be read." : "The collection is being read…");
     return;
   }
+  if (state.task && state.task !== task.task) Object.assign(state, { end: 0, step: {}, bottom: 0, turn: {} }); // the one that was shown is gone
   state.task = task.task;
   chooseFrom("task", overview.tasks.map(one => one.task), state.task, one => one.slice(0, 8), "tasks", 2);
-  if (!task.questions.includes(state.question)) state.question = task.questions[0] ?? "";
+  // A studio that has just started knows no questions yet: the one that was chosen stays.
+  if (task.questions.length && !task.questions.includes(state.question)) state.question = task.questions[0];
   chooseFrom("question", task.questions, state.question, one => one, "asked", 2);
   headline(task);
   cards(task, overview);
@@ -98,17 +114,20 @@ function chooseFrom(id, values, chosen, name, frame, least) {
   const select = find(id);
   if ([...select.options].map(one => one.value).join("\n") !== values.join("\n"))
     select.replaceChildren(...values.map(value => { const one = element("option", name(value)); one.value = value; return one; }));
-  select.value = chosen;
+  if (select.value !== chosen) select.value = chosen;
   find(frame).hidden = values.length < least;
 }
 
 function headline(task) {
-  const place = find("headline"), strong = element("b", `${count(task.people)} people`);
-  const least = task.min_batch_size ? `, each of at least ${count(task.min_batch_size)}` : "";
-  const rest = ` in ${count(task.committed)} ${task.committed === 1 ? "batch" : "batches"}${least}.`;
+  // Rounds may hold the same people: what is added over them are responses, of which a person gives one in each.
+  const rounds = task.rounds_released, place = find("headline");
+  const strong = element("b", rounds > 1 ? `${count(task.responses)} responses` : `${count(task.people)} people`);
+  const least = task.min_batch_size ? `, each of at least ${count(task.min_batch_size)}${rounds > 1 ? " people" : ""}` : "";
+  const rest = ` in ${count(task.committed)} ${task.committed === 1 ? "batch" : "batches"}`
+    + `${rounds > 1 ? ` of ${count(rounds)} rounds` : ""}${least}.${rounds > 1 ? " A person may have responded once in every round." : ""}`;
   const loading = task.batches < task.listed ? ` ${count(task.batches)} of ${count(task.listed)} batches are read.` : "";
-  if (!task.batches && !task.listed) place.textContent = "No batch yet: one is released when an epoch ends and enough people have answered.";
-  else place.replaceChildren(strong, rest + loading);
+  if (!task.batches && !task.listed) put("headline", "No batch yet: one is released when an epoch ends and enough people have answered.");
+  else if (place.textContent !== strong.textContent + rest + loading) place.replaceChildren(strong, rest + loading);
 }
 
 function cards(task, overview) {
@@ -120,18 +139,18 @@ function cards(task, overview) {
   put("waiting-words", waits ? `${waits.needed ? `of ${count(waits.needed)} needed, ` : ""}as of the end of the last epoch`
     + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
-  put("last-words", !last ? "" : last.state !== "committed" ? `batch ${last.bucket}: ${last.reason ?? "no reason is known"}`
-    : `batch ${count(last.bucket)}, released ${clock(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess is right `
+  put("last-words", !last ? "" : last.state !== "committed" ? `batch ${count(last.bucket)}: ${last.reason ?? "no reason is known"}`
+    : `batch ${count(last.bucket)}, released ${when(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess is right `
     + `at most ${guessed(last)} of the time`);
   put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
-  put("spent-words", spent && total ? `of ${real(total.epsilon)} at δ = ${real(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
+  put("spent-words", spent && total ? `of ${upwards(total.epsilon)} at δ = ${upwards(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
     + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each` : "");
-  const roles = Object.entries(overview.services), pages = overview.alerts.filter(one => one.severity === "page").length;
-  put("health", pages ? `${pages} ${pages === 1 ? "alert" : "alerts"}` : overview.alerts.length ? "needs a look" : roles.length ? "healthy" : "not known");
-  const made = (roles.length ? roles : [["analyzer", null], ["shuffler", null]]).map(([role, ready]) =>
-    element("li", `${role}: ${ready === null ? "no operations address is given" : ready ? "ready" : "not ready"}`, ready ? "ok" : "no"));
-  find("services").replaceChildren(...made);
+  const known = overview.services, roles = ["analyzer", "shuffler"], pages = overview.alerts.filter(one => one.severity === "page").length;
+  put("health", pages ? `${pages} ${pages === 1 ? "alert" : "alerts"}` : overview.alerts.length ? "needs a look"
+    : roles.every(role => known[role]) ? "healthy" : roles.some(role => known[role]) ? "partly known" : "not known");
+  const made = roles.map(role => element("li", `${role}: ${known[role] === undefined ? "no operations address is known" : known[role] ? "ready" : "not ready"}`, known[role] ? "ok" : "no"));
+  if (find("services").textContent !== made.map(one => one.textContent).join("")) find("services").replaceChildren(...made);
 }
 
 function bar(id, share) {
@@ -143,51 +162,76 @@ function bar(id, share) {
 function missing(task) {
   const lost = task.withheld_batches.map(one => [`Batch ${count(one.bucket)} was withheld (${count(one.bundles)} people):`, one.reason ?? "no reason is known"]);
   list("withheld", [...lost, ...task.gaps.map(one => ["Gap:", one.text])]);
-  const more = task.withheld - task.withheld_batches.length;
-  put("missing-title", `Withheld batches and gaps${more > 0 ? ` (the last ${task.withheld_batches.length} of ${count(task.withheld)} withheld)` : ""}`);
+  const last = (shown, all, what) => shown < all ? [`the last ${shown} of ${count(all)} ${what}`] : [];
+  const more = [...last(lost.length, task.withheld, "withheld"), ...last(task.gaps.length, task.gaps_known, "gaps")];
+  put("missing-title", `Withheld batches and gaps${more.length ? ` (${more.join(", ")})` : ""}`);
   find("missing").hidden = !lost.length && !task.gaps.length;
 }
 
 // --- drawing ----------------------------------------------------------------------------------------------------------
 
-function soon() {
-  if (waiting !== null) return;
-  waiting = setTimeout(() => { waiting = null; draw(); }, Math.max(0, lastDrawing + QUIET - performance.now()));
+// A drawing that nobody asked for waits until the one in progress is done: if each of them gave up the one before, answers
+// that take longer than the time between two batches would never be drawn.
+function soon(least = 0) {
+  if (pending) again = true;
+  else waiting ??= setTimeout(() => { waiting = null; if (pending) again = true; else draw(); }, Math.max(least, lastDrawing + QUIET - performance.now()));
 }
 
 async function draw() {
-  const mine = ++asked, task = current();
+  const task = current();
   if (!task) return;
+  const mine = ++asked;
   lastDrawing = performance.now();
-  const newest = task.newest?.bucket ?? 0, last = state.end && state.end < newest ? state.end : 0;
-  const first = state.size ? Math.max(1, (last || newest) - state.size + 1) : 1;
-  const wide = columns(find("series").clientWidth);
+  pending = true;
+  let least = 0;
+  const { step, turn } = state, wide = columns(find("series").clientWidth);
   try {
     const [view, table] = await Promise.all([
-      fetched("view", { task: task.task, question: state.question, first, last, points: Math.min(240, 80 * wide) }),
-      fetched("batches", { task: task.task, before: state.before, count: PAGE }),
+      fetched("view", { task: task.task, question: state.question, size: state.size, last: state.end, ...step, points: Math.min(240, 80 * wide) }),
+      fetched("batches", { task: task.task, last: state.bottom, ...turn, count: PAGE }),
     ]);
     if (mine !== asked) return;
-    state.extent = view.extent;
-    series(view, task, last);
+    state.shown = view.window;
+    state.end = settled(state.end, step, view.window, view.window.last);
+    state.bottom = settled(state.bottom, turn, table, table.rows[0]?.bucket ?? 0);
+    state.step = state.turn = {};
+    series(view, task);
     pooled(view, task);
-    rows(table.rows, task);
-    controls(newest, first, last);
+    rows(table, task);
+    controls();
     remember();
     find("main").dataset.drawn = ++state.drawn;
+    if (stream?.readyState === EventSource.OPEN) offline("");
   } catch (error) {
-    if (mine === asked && error instanceof TypeError) offline("The studio does not answer. The page shows the last state, and connects again by itself.");
+    if (!(error instanceof Unreachable || error instanceof Refused)) throw error;
+    if (mine === asked && error instanceof Unreachable) {
+      offline(SILENT);
+      [again, least] = [document.visibilityState !== "hidden", RETRY];
+    }
+  } finally {
+    if (mine === asked) {
+      const wanted = again;
+      pending = again = false;
+      if (wanted) soon(least);
+    }
   }
 }
 
-function series(view, task, last) {
-  const shown = view.series, lost = task.withheld_batches.filter(one => !shown.time.length || one.start >= shown.time[0]).map(one => one.start);
+/** Where a window or a page ends from now on: after a step, where it led to; at the newest batch, wherever that is. */
+const settled = (end, step, found, last) => !found.newer && last ? 0 : Object.keys(step).length ? last : end;
+
+function series(view, task) {
+  const shown = view.series, lost = view.withheld.time;
   const place = find("series"), shares = shown.figures.every(one => one.unit === "people");
   const top = shares ? Math.max(0.05, ...shown.figures.flatMap(one => one.high.filter(Number.isFinite))) : null;
+  // What has not changed stays: who reads the page by ear, or has marked a text, would lose the place with every epoch.
+  const key = JSON.stringify([view.task, shown, view.withheld, view.figures_of_question, state.end, strings(task), place.clientWidth]);
+  if (state.charts === key) return;
+  state.charts = key;
   const width = (place.clientWidth - 14.4 * (columns(place.clientWidth) - 1)) / columns(place.clientWidth) - 26;
   const made = shown.figures.map(one => {
     const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
-    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${figure((one.high[end] - one.low[end]) / 2, one.unit)}`
+    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${figure(half(one.low[end], one.high[end]), one.unit)}`
       : `${figure(one.value[end], one.unit)} (${real(one.low[end])} to ${real(one.high[end])})`;
     caption.append(element("b", one.label), element("span", newest));
     frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
@@ -197,10 +241,10 @@ function series(view, task, last) {
   const of = view.figures_of_question > shown.figures.length ? ` The ${shown.figures.length} largest of ${count(view.figures_of_question)} answers are shown.` : "";
   const each = shown.per_point > 1 ? `each point is the mean of up to ${count(shown.per_point)} batches` : "each point is one batch";
   put("series-words", strings(task) ? "Every batch shows other strings, so that there is no line to draw: hubbub results lists them."
-    : !shown.first.length ? "No batch is in this window."
+    : !shown.first.length ? lost.length ? "All batches of this window were withheld." : "No batch is in this window."
     : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, the band is its 95 % interval. `
     + `Time is UTC.${lost.length ? " Dashed lines are withheld batches." : ""}${of}`);
-  put("window", last ? "the past is shown; it does not move" : "");
+  put("window", state.end ? "the past is shown; it does not move" : "");
 }
 
 /** A task with results and no questions collects strings that nobody listed. */
@@ -218,8 +262,8 @@ function pooled(view, task) {
     + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added: they may hold the same people." : ""}${left}` : `Nothing to pool yet.${left}`);
 }
 
-function rows(found, task) {
-  const key = JSON.stringify([found, task.batches, state.before]);
+function rows(page, task) {
+  const found = page.rows, key = JSON.stringify([found, page.older, page.newer, task.batches, task.spent]);
   if (state.table === key) return;
   state.table = key;
   put("spent-head", task.spent?.delta ? `ε spent so far, at δ = ${upwards(task.spent.delta)}` : "ε spent so far");
@@ -230,38 +274,33 @@ function rows(found, task) {
     row.append(...cells.map(([text, className = ""]) => element("td", text, className)));
     return row;
   }));
-  find("older").disabled = found.length < PAGE || found.at(-1).bucket <= 1;
-  find("younger").disabled = !state.before;
-  put("rows-words", found.length ? `batches ${count(found.at(-1).bucket)} to ${count(found[0].bucket)} of ${count(task.batches)}` : "");
+  enable("older", page.older);
+  enable("younger", page.newer);
+  put("rows-words", found.length ? `batches ${count(found.at(-1).bucket)} to ${count(found[0].bucket)}: ${count(found.length)} of ${count(task.batches)}` : "");
   state.rows = found;
 }
 
-function controls(newest, first, last) {
-  find("earlier").disabled = !state.size || first <= (state.extent[0] ?? 1);
-  find("later").disabled = find("newest").disabled = !last;
-  find("size").value = String(state.size);
+function controls() {
+  enable("earlier", state.size && state.shown.older);
+  enable("later", state.end);
+  enable("newest", state.end);
+  if (find("size").value !== String(state.size)) find("size").value = String(state.size);
 }
 
 // --- choices ----------------------------------------------------------------------------------------------------------
 
 function remember() {
-  const given = { question: state.question, size: state.size === 50 ? "" : state.size, end: state.end || "" };
+  const given = { task: state.overview.tasks.length > 1 ? state.task : "", question: state.question, size: state.size === 50 ? "" : state.size, end: state.end || "" };
   const text = new URLSearchParams(Object.entries(given).filter(([, value]) => value !== "")).toString();
   if (location.hash.slice(1) !== text) history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
 
 function recall() {
   const given = new URLSearchParams(location.hash.slice(1)), whole = name => /^\d{1,15}$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null;
+  state.task = given.get("task") ?? "";
   state.question = given.get("question") ?? "";
   state.end = whole("end") ?? 0;
   if ([0, 50, 200, 1000].includes(whole("size"))) state.size = whole("size");
-}
-
-function move(by) {
-  const newest = current()?.newest?.bucket ?? 0, last = state.end && state.end < newest ? state.end : newest;
-  state.end = Math.max(last + by * state.size, Math.min(newest, state.size));
-  if (state.end >= newest) state.end = 0;
-  draw();
 }
 
 function start() {
@@ -269,23 +308,19 @@ function start() {
   find("size").value = String(state.size);
   find("size").addEventListener("change", event => {
     state.size = Number(event.target.value);
+    state.step = {};
     if (!state.size) state.end = 0;
     draw();
   });
   find("question").addEventListener("change", event => { state.question = event.target.value; draw(); });
-  find("task").addEventListener("change", event => { Object.assign(state, { task: event.target.value, end: 0, before: 0 }); show(state.overview); });
-  find("earlier").addEventListener("click", () => move(-1));
-  find("later").addEventListener("click", () => move(1));
-  find("newest").addEventListener("click", () => { state.end = 0; draw(); });
-  find("older").addEventListener("click", () => { state.before = state.rows.at(-1).bucket; draw(); });
-  find("younger").addEventListener("click", () => {
-    const next = state.rows[0].bucket + PAGE + 1;
-    state.before = next > (current()?.newest?.bucket ?? 0) ? 0 : next;
-    draw();
-  });
+  find("task").addEventListener("change", event => { Object.assign(state, { task: event.target.value, end: 0, step: {}, bottom: 0, turn: {} }); show(state.overview); });
+  press("earlier", () => { state.step = { before: state.shown.first }; draw(); });
+  press("later", () => { state.step = { after: state.shown.last || state.end }; draw(); });
+  press("newest", () => { Object.assign(state, { end: 0, step: {} }); draw(); });
+  press("older", () => { state.turn = { before: state.rows.at(-1).bucket }; draw(); });
+  press("younger", () => { state.turn = { after: state.rows[0]?.bucket ?? state.bottom }; draw(); });
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; soon(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", soon);
   fetched("overview").then(found => {
     if (found.connected) return;
     find("idle").hidden = false;
