@@ -358,7 +358,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("suite", [1, 2])
-@pytest.mark.parametrize("plan", POINTS, ids=str)
+@pytest.mark.parametrize("plan", POINTS)
 def test_defect_10_every_protocol_point_in_both_suites(plan: Plan, suite: int, tmp_path: Path) -> None:
     system = System(tmp_path, plan=plan, suite=suite)
     client, schema = system.client, plan.schema

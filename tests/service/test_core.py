@@ -183,7 +183,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("plan", POINTS, ids=str)
+@pytest.mark.parametrize("plan", POINTS)
 def test_every_protocol_point(plan: Plan, tmp_path: Path) -> None:
     system = System(tmp_path, plan=plan)
     client, schema = system.client, plan.schema

@@ -170,7 +170,7 @@ def test_the_search_finds_canaries(canary: bytes) -> None:
 # lengths
 
 
-@pytest.mark.parametrize("plan", POINTS, ids=str)
+@pytest.mark.parametrize("plan", POINTS)
 def test_one_length(plan: Plan, tmp_path: Path) -> None:
     """Uploads have one length, for any answer and any number of messages."""
     system = System(tmp_path, plan=plan)
