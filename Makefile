@@ -67,16 +67,19 @@ $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example
 notes: $(VENV)/.run ## every statement of the five research notes, recomputed, as hubbub-notes.html
 	$(BIN)/python -m research.notes -o hubbub-notes.html
 
-# Measuring branch coverage doubles the time; CI sets COVERAGE=1.
-COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=term)
+# Measuring branch coverage doubles the time; CI sets COVERAGE=1. The table goes into a file: it would bury a failure.
+COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=)
+TOTAL = $(if $(COVERAGE),@mkdir -p build && $(BIN)/coverage report > build/coverage.txt && grep TOTAL build/coverage.txt)
 # Tests in a browser run apart: Playwright keeps an event loop, beside which no other test can start one.
 PAGES := tests/pages tests/clients tests/studio
 test: $(VENV)/.dev ## all tests but long and slow ones, and of those in a browser the essential ones; COVERAGE=1 measures branch coverage
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
+	$(TOTAL)
 	$(BIN)/python -m pytest -m essential $(PAGES)
 
 test-long: $(VENV)/.dev ## tests that take seconds each; CI runs them too
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not browser" $(COVER)
+	$(TOTAL)
 
 test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs Node 20 or newer with npm
 	@tools/check_node.sh npm
