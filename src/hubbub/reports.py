@@ -36,7 +36,7 @@ def message_type(plan: Plan) -> np.dtype[Any]:
 
 
 def legal_payloads(rows: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool_]:
-    """Return which rows of payload bytes are legal: :meth:`hubbub.protocol.PayloadFormat.check` for many at once.
+    """Return which rows of payload bytes are legal: :meth:`hubbub.releases.PayloadFormat.check` for many at once.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol

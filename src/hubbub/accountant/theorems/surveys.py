@@ -11,8 +11,8 @@ out; the others are independent, so the pair is a product. Exchanging a and b ma
 both orders give the same, and by exchangeability so do all a and b. Fewer changed attributes are a marginal, of which δ
 is at most as large. ∎
 
-It covers the shuffler's independent fakes of one distribution for all categories of an attribute (:mod:`.fakes`), and
-the users' uniform fakes (:mod:`.uniform`).
+It covers the shuffler's independent fakes of one distribution for all categories of an attribute
+(:mod:`hubbub.accountant.theorems.fakes`), and the users' uniform fakes (:mod:`.uniform`).
 
 **Corollary (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
 *Proof.* A finite loss of attribute j is at most 2/b_j; it is infinite if the other tuple's category has no fake. ∎
@@ -24,7 +24,7 @@ orders (:mod:`hubbub.accountant.composition`), then μ₁∗…∗μ_J covers th
 covers an attribute that does not change: μ[x] ≥ (1 − x)⁺. ∎
 
 Split bits change two positions of an attribute (:mod:`.split`), a category by randomized response is a single bit if
-there are two of them, and otherwise has a uniform blanket (:mod:`.category`).
+there are two of them, and otherwise has a uniform blanket (:mod:`hubbub.accountant.theorems.category`).
 """
 
 import math

@@ -1,8 +1,9 @@
 """The privacy loss of a clear category among the uniform fakes of the users, as a measure on a grid.
 
 Of all fakes, N fall on the old or the new category of the record that changes; N is binomial or Poisson and has the
-same distribution whatever the record is, so that the loss is a mixture over N (:mod:`.fakes`). Given N, the analyzer
-sees x messages for the new category and y = N + 1 − x for the other, with
+same distribution whatever the record is, so that the loss is a mixture over N
+(:mod:`hubbub.accountant.theorems.fakes`). Given N, the analyzer sees x messages for the new category and y = N + 1 − x
+for the other, with
 
     P(x, y) = C(N, x−1)·2⁻ᴺ,    Q(x, y) = C(N, x)·2⁻ᴺ,    P/Q = x/y,
 

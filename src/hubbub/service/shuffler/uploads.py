@@ -130,7 +130,7 @@ class Uploads:
         return self._opened(upload, contents, [verifier.valid(content.admission) for content in contents])
 
     def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
-        """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
+        """Yield jobs for the worker processes, one for each run of bundles under the same key, with their bytes."""
         layout = upload.layout
         start = 0
         for end in range(1, len(upload.key_ids) + 1):
