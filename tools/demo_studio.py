@@ -1,7 +1,7 @@
 """The studio with a running collection behind it: both services, and synthetic people whose answers drift.
 
 ``python -m tools.demo_studio`` opens the studio in the browser, and runs until Ctrl-C or SIGTERM. Explore and Live are
-in one server. Not for people's data: one machine runs both operators.
+in one server. Not for people's data: one machine plays both operators.
 """
 
 import argparse
@@ -38,7 +38,7 @@ EPOCH, ROUND_EPOCHS, ROUNDS = 5, 24, 30
 
 
 def drift(wave: int) -> list[float]:
-    """Return the shares of the answers in a wave: search grows, video shrinks, and news follow a rhythm."""
+    """Return the shares of the answers in a wave: search grows, video shrinks, and news goes up and down."""
     weights = (
         0.34 + 0.16 * math.tanh(wave / 30 - 0.5),
         0.22 + 0.07 * math.sin(wave / 6),
@@ -146,7 +146,7 @@ def main() -> None:
     check_port(given.port)
     # Until the studio serves and listens to signals itself, nothing would remove the folder with the keys.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    print("Starting both services and synthetic people …", flush=True)
+    print("Starting both services, and synthetic people who answer …", flush=True)
 
     def ready(address: str) -> None:
         print(f"studio: {address}live follows the collection, {address} plans one (Ctrl-C to stop)", flush=True)

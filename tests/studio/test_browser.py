@@ -397,13 +397,13 @@ def test_strings_that_nobody_listed(visit: Visit) -> None:
     assert page.inner_text("#c-trust") == "shuffler and relay"
     assert "but not whose" in page.inner_text("#c-trust-text")
     assert "--strings 64 " in page.inner_text("#take")
-    assert "texts that are shown" in page.inner_text("#sim")
+    assert "texts are shown" in page.inner_text("#sim")
     page.select_option("#bytes", "256")
     visit.settle()
     assert "at most 256 bytes" in page.inner_text("#verdict")
     assert "bytes=256" in page.url
     page.locator("[name=trust][value=shuffling]").check()
-    page.locator("#verdict", has_text="need a shuffler that also adds noise").wait_for(timeout=PATIENCE)
+    page.locator("#verdict", has_text="need a shuffler that blurs their counts").wait_for(timeout=PATIENCE)
     assert page.locator("#copy").is_disabled()
     visit.check()
 
@@ -520,11 +520,11 @@ def test_a_chosen_protocol_that_is_not_certified_is_not_replaced_silently(visit:
     page.route("**/api/preview", lambda route: route.fulfill(body="{}"))
     page.route("**/api/certify", late)
     visit.open(f"{QUICK}&family=split", late=True)
-    assert "“split bits” was chosen, but is not certified" in page.inner_text("#verdict")
+    assert "You chose “split bits”, which is not certified" in page.inner_text("#verdict")
     page.unroute("**/api/certify")
     page.evaluate("dispatchEvent(new Event('hashchange'))")
     visit.settle()
-    assert "but is not certified" not in page.inner_text("#verdict")
+    assert "which is not certified" not in page.inner_text("#verdict")
     assert page.locator("input[name=family][value=split]").is_checked()
 
 

@@ -225,7 +225,7 @@ def test_rare_failures_are_not_called_rarer(visit: Visit) -> None:
     page = visit.open("#eps=4&trust=shuffler-noise")
     page.locator("#tab-plan").click()
     plan = hb.load_plan(page.inner_text("#take"))
-    told = words(page, "c-guess-text").split("except 1 time in ")[1].rstrip(".").replace(",", "")
+    told = words(page, "c-guess-text").split("δ = 1 in ")[1].rstrip(".").replace(",", "")
     assert float(told) <= 1 / plan.total.delta < 1.01 * float(told)
 
 

@@ -1,6 +1,6 @@
-"""Homogeneous crowds: about the δ of split bits if all others hold the same bits. Certifies nothing.
+"""Homogeneous crowds: the approximate δ of split bits if all others hold the same bits. Certifies nothing.
 
-The certificate of split bits (:mod:`hubbub.accountant.theorems.split`) lies one or two percent above it, and costs a
+The certificate of split bits (:mod:`hubbub.accountant.theorems.split`) needs one or two percent more noise, and costs a
 hundred times as much: searches that need few certificates start from here.
 """
 
@@ -36,7 +36,7 @@ def _position(n: int, q: float, k: int) -> tuple[Floats, Floats]:
 
 
 def likely_log_delta(positions: Sequence[tuple[int, float, int, int]], epsilon: float) -> float:
-    """Return about ln δ(ε) of positions (n, q, k, times) together; −∞ far below what is resolved.
+    """Return the approximate ln δ(ε) of positions (n, q, k, times) together; −∞ far below what is resolved.
 
     Losses are put on a grid, which keeps their mean, and convolved.
 

@@ -17,7 +17,7 @@ OPERATIONS_HELP = "Operations address of the {}, for its health and alerts; defa
 live_options = combined(
     click.option("--live", metavar="FOLDER|URL", help=LIVE_HELP),
     click.option(
-        "--token-file", metavar="FILE", help=f"File with the bearer token; default: of the folder, or ${VARIABLE}."
+        "--token-file", metavar="FILE", help=f"File with the bearer token; default: that of the folder, or ${VARIABLE}."
     ),
     click.option("--authority", metavar="FILE", help="Certificate authority to trust; default: those of the system."),
     click.option(

@@ -1,15 +1,16 @@
-"""Margins of a plan: the number of people by which a count is wrong at most, in 95 of 100 collections.
+"""Margins of a plan: in 95 of 100 collections, a count is wrong by at most this number of people.
 
 The error of a count is a whole number of messages, less its mean, divided by the gain k(p − q) of one person. Margins
 come from its distribution, not from its standard error:
 
 - **fakes of the shuffler alone**, and strings: the quantile of the distribution that the shuffler draws from;
-- **little noise**, at most 12 messages in standard deviations: the quantile of the sum of all flips and fakes, for the
+- **little noise**, a standard deviation of at most 12 messages: the quantile of the sum of all flips and fakes, for the
   data for which it is largest;
-- **much noise**: zσ + ½ message, z the normal quantile. Every whole number within that distance of the mean stands for
-  a cell of one message around it, and the cells cover the mean ± zσ, wherever the mean lies between whole numbers. The
-  next term of the expansion by Edgeworth takes away a probability of at most 10⁻⁴ at 12 messages. Laplace fakes have
-  longer tails, and their own quantile (:mod:`hubbub.numeric.tails`): (ln 20)/√2 = 2.12 standard errors for one of them.
+- **much noise**: zσ + ½ message, with z the normal quantile. Every whole number within that distance of the mean
+  stands for a cell of one message around it, and the cells cover the mean ± zσ, wherever the mean lies between whole
+  numbers. The next term of the Edgeworth expansion costs a probability of at most 10⁻⁴ at 12 messages. Laplace fakes
+  have longer tails, and their own quantile (:mod:`hubbub.numeric.tails`): (ln 20)/√2 = 2.12 standard errors for one
+  of them.
 """
 
 import math

@@ -19,8 +19,8 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 
 CERTIFICATES = 3  # certificates after which there is no quick way
-USUAL = (0.62, 0.8)  # amount by which ln δ of a certificate usually lies above that of homogeneous crowds: for one
-# round, and for several
+USUAL = (0.62, 0.8)  # amount by which ln δ of a coarse certificate usually lies above that of homogeneous crowds: for
+# one round, and for several
 SPARE = 0.03  # the same of a further certificate, above what the last one has shown
 ENOUGH = 1.06  # multiple of the variances that seem to be needed at which no further certificate is tried
 FEWEST = 200  # honest users below whom certificates cost little, and coarse ones are no guide to fine ones
@@ -38,7 +38,7 @@ def preliminary_plan(request: Request, candidate: Candidate) -> Plan | None:
     goal = math.log(budget.delta)
 
     def likely(factor: float, epsilon: float) -> float:
-        """Return about ln δ of all rounds together."""
+        """Return the approximate ln δ of all rounds together."""
         positions = split_positions(make(factor), own.schema, honest)
         return likely_log_delta([(n, q, k, times * own.rounds) for n, q, k, times in positions], epsilon)
 

@@ -79,7 +79,7 @@ async def _told(answer: Callable[[Json], Awaitable[Any]], given: Json) -> Any:
     try:
         return await answer(given)
     except Forgotten:
-        raise HTTPException(404, "the studio does not know this plan; it was started again") from None
+        raise HTTPException(404, "the studio does not know this plan any more; reload the page") from None
     except HubbubError as error:
         raise HTTPException(422, str(error)) from None
 

@@ -1,4 +1,4 @@
-"""The rest of a plan if more users belong to the attacker than planned, or if fewer people answer."""
+"""The protection that is left if the attacker controls more users than planned, or if fewer people answer."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hubbub.privacy import success_rate
 from hubbub.studio.figures import finite
 
 STEPS = (10, 50)
-"""Percentages of users that belong to the attacker, for the ladder."""
+"""Percentages of users that the attacker controls, for the ladder."""
 
 
 def ladder(plan: Plan, compromised: int, dropped: int) -> dict[str, Any]:

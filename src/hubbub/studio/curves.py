@@ -30,7 +30,7 @@ LAPLACE = ("clear-shuffler-fakes", "strings")
 
 
 def about(inquiry: Inquiry, error: float, *, laplace: bool = True) -> float:
-    """Return about the margin of an expected error: more than that of a normal error for a Laplace variable.
+    """Return the approximate margin of an expected error: for a Laplace variable, more than that of a normal error.
 
     The margins of plans are exact: those of whole numbers are whole, and rise and fall in steps around this line.
     """
@@ -43,7 +43,7 @@ def about(inquiry: Inquiry, error: float, *, laplace: bool = True) -> float:
 
 
 def _central(inquiry: Inquiry) -> float:
-    """Return about the margin of a trusted server."""
+    """Return the approximate margin of a trusted server."""
     return about(inquiry, central_stderr(inquiry.schema, inquiry.budget, inquiry.rounds))
 
 

@@ -34,7 +34,7 @@ class Inquiry:
     trust: TrustModel
     clear: bool
     compromised: int
-    """Percentage of the users that belong to the attacker."""
+    """Percentage of the users that the attacker controls."""
     joint: bool
 
     def __post_init__(self) -> None:

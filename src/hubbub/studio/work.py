@@ -68,13 +68,13 @@ def attack(plan: str, compromised: int, dropped: int, stop: Stop) -> dict[str, A
 
 
 def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
-    """Return the smallest ε, rounded up to three digits, for 95 % of all counts within a margin."""
+    """Return the smallest ε, rounded up to three digits, with a count within the margin in 95 of 100 collections."""
     terms: Constraints = {**inquiry.limits, "trust": inquiry.trust, "clear": inquiry.clear}
     try:
         with until(stop):
             epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, **terms)
     except Late:
-        return {"reason": "this takes too long; use hubbub plan --stderr on the command line"}
+        return {"reason": "this takes too long; use hubbub plan --stderr with about half of this margin"}
     return {"epsilon": epsilon}
 
 

@@ -183,7 +183,7 @@ class Workers:
             worker.end()
             worker = Worker(self._generations, worker.niceness)
             self._all.append(worker)
-            return {"error": "a worker process ended; please repeat"}
+            return {"error": "a worker process ended; please try again"}
         finally:
             idle.put_nowait(worker)
 

@@ -154,9 +154,9 @@ def test_people_of_rounds_are_not_added_in_the_headline(browser: Any, studio: Pr
     services.add(committed(13, round=2), committed(14, round=3))
     tab.wait(
         "#headline",
-        "8,400 responses in 14 batches of 3 rounds. A person may have responded once in every round.",
+        "8,400 responses in 14 batches over 3 rounds. A person may have responded once in every round.",
     )
-    tab.wait("#pooled-words", "600 people of 1 batch, with 95 % intervals. Rounds are not added")
+    tab.wait("#pooled-words", "600 people in 1 batch, with 95 % intervals. Rounds are not added")
     tab.close()
 
 
@@ -210,7 +210,7 @@ def test_the_keyboard_chooses_the_window(browser: Any, studio: Process, services
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     tab.wait("#series-words", "batches 201 to 250")
-    tab.wait("#window", "the past is shown")
+    tab.wait("#window", "past batches are shown")
     assert "end=250" in page.url
     services.add(committed(301))
     tab.wait("#headline", "in 301 batches")
@@ -338,7 +338,7 @@ def test_ten_thousand_batches_are_shown_as_few_points(browser: Any, studio: Proc
         tab.page.locator("#size").select_option(size)
         tab.wait("#series-words", words)
     tab.wait("#pooled-title", "All batches of round 1 together")
-    tab.wait("#pooled-words", "6,000,000 people of 10,000 batches, with 95 % intervals")
+    tab.wait("#pooled-words", "6,000,000 people in 10,000 batches, with 95 % intervals")
     assert tab.page.locator("#series svg").count() == len(LABELS)
     assert tab.page.locator("#series svg *").count() < 1500
     services.add(committed(10_001))
@@ -559,7 +559,7 @@ def test_alerts_name_the_service_and_services_without_an_address_are_listed(
     given = ["--port", "0", "--no-open", "--live", url, "--token-file", str(token_file), f"--shuffler-operations={url}"]
     with started("-c", "from hubbub.cli import main; main()", "studio", *given) as process:
         tab = Tab(browser, process.address())
-        tab.wait("#alerts li", "Alert of the shuffler:The disk is almost full. (run book: HubbubDiskFull)")
+        tab.wait("#alerts li", "Alert from the shuffler: The disk is almost full. (run book: HubbubDiskFull)")
         tab.wait("#services li", "analyzer: no operations address is known")
         services.figures = {"disk_free": 0.5}
         tab.wait("#health", "partly known")

@@ -83,7 +83,9 @@ class LiveClient:
         """Return the metrics of a service."""
         status, _, body = await self._get(f"{url}/metrics", None, {})
         if status != 200:
-            raise CommandFailure(f"the metrics were answered with status {status}")
+            raise CommandFailure(
+                f"/metrics answered with status {status}; the address may not be an operations address"
+            )
         return body.decode("utf-8", "replace")
 
     async def _object(self, address: str, token: str) -> dict[str, Any]:
@@ -104,7 +106,9 @@ class LiveClient:
                     parts.append(part)
                 return response.status_code, response.headers, b"".join(parts)
         except (httpx.HTTPError, OSError) as error:
-            raise CommandFailure(f"no answer: {type(error).__name__}") from None
+            raise CommandFailure(
+                f"no answer ({type(error).__name__}): check the address, and whether the service runs"
+            ) from None
 
 
 def _object(status: int, body: bytes, token: str) -> dict[str, Any]:
@@ -118,14 +122,14 @@ def _object(status: int, body: bytes, token: str) -> dict[str, Any]:
         reason = told.get("detail") or told.get("title") or f"status {status}"
         raise CommandFailure(f"the analyzer refused the request: {str(reason).replace(token, '…')[:300]}")
     if not isinstance(found, dict):
-        raise WireError("the answer must be a JSON object; the address may not be an analyzer's")
+        raise WireError("the answer must be a JSON object; the address may not be that of an analyzer")
     return found
 
 
 def _list(found: dict[str, Any], name: str) -> list[Any]:
     values = found.get(name)
     if not isinstance(values, list):
-        raise WireError(f"the answer must have a list of {name}; the address may not be an analyzer's")
+        raise WireError(f"the answer must have a list of {name}; the address may not be that of an analyzer")
     return values
 
 

@@ -111,11 +111,25 @@ class Rule:
 
 
 RULES = (
-    Rule("HubbubDeliveryStuck", "page", "outbox_age_seconds", "value", 3600, "A batch was not delivered for an hour."),
+    Rule(
+        "HubbubDeliveryStuck",
+        "page",
+        "outbox_age_seconds",
+        "value",
+        3600,
+        "A batch has not been delivered for an hour.",
+    ),
     Rule("HubbubReleaseStuck", "page", "tick_age_seconds", "value", 300, "No batch is released: the tick fails."),
     Rule("HubbubCountingStuck", "page", "counting_age_seconds", "value", 1800, "Batches that arrived are not counted."),
-    Rule("HubbubKeysNotFetched", "page", "fetching_keys_age_seconds", "value", 21_600, "Keys are not fetched."),
-    Rule("HubbubKeyOverdue", "ticket", "key_due_timestamp_seconds", "age", DAY, "The encryption key is overdue."),
+    Rule(
+        "HubbubKeysNotFetched",
+        "page",
+        "fetching_keys_age_seconds",
+        "value",
+        21_600,
+        "No keys were fetched for 6 hours.",
+    ),
+    Rule("HubbubKeyOverdue", "ticket", "key_due_timestamp_seconds", "age", DAY, "A new encryption key is overdue."),
     Rule(
         "HubbubCertificateExpiring",
         "ticket",
@@ -155,7 +169,7 @@ RULES = (
     Rule("HubbubDiskLow", "ticket", "disk_free", "value", 0.2, "Less than a fifth of the disk is free.", below=True),
     Rule("HubbubDiskFull", "page", "disk_free", "value", 0.08, "The disk is almost full.", below=True),
     Rule("HubbubQueueFull", "page", "queue_depth", "value", 0.8, "Uploads arrive faster than they are stored."),
-    Rule("HubbubDraining", "ticket", "draining", "value", 0, "The shuffler refuses uploads since a command 'drain'."),
+    Rule("HubbubDraining", "ticket", "draining", "value", 0, "The command 'drain' makes the shuffler refuse uploads."),
     Rule("HubbubStoreRestored", "page", "incidents_restored", "value", 0, "The store was restored from a backup."),
     Rule("HubbubStoreRestored", "page", "incidents_analyzer_restored", "value", 0, "The analyzer's counter went back."),
     Rule(

@@ -53,7 +53,9 @@ class LiveSource:
             if getattr(self, name) is not None:
                 check_type(name, getattr(self, name), Path)
         if self.url is not None and self.token is None and self.token_file is None:
-            raise InvalidInput("token_file must be given for an analyzer's address, or the variable HUBBUB_TOKEN set")
+            raise InvalidInput(
+                "an analyzer's address needs a token: give token_file (--token-file), or set the variable HUBBUB_TOKEN"
+            )
 
     @property
     def name(self) -> str:

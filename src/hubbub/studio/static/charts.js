@@ -102,7 +102,7 @@ export function errors(box, panel, label) {
 export function ladder(box, rows) {
   place(box, {
     height: 50 + 40 * rows.length, marginLeft: 10, marginRight: 46, marginTop: 4, marginBottom: 42,
-    x: { domain: [50, 100], label: 'right guesses of 100', ticks: 5, labelOffset: 36 },
+    x: { domain: [50, 100], label: 'right guesses out of 100', ticks: 5, labelOffset: 36 },
     y: { axis: null, domain: rows.map((row) => row.who), padding: 0.1 },
     marks: [
       Plot.barX(rows, {
@@ -120,7 +120,7 @@ export function ladder(box, rows) {
 /** A hundred dots: what a coin guesses right, what the results add, and the rest. */
 export function icons(box, right) {
   const svg = d3.create('svg').attr('width', 104).attr('height', 104).attr('role', 'img')
-    .attr('aria-label', `Of 100 guesses at most ${right} are right; a coin has 50`);
+    .attr('aria-label', `Of 100 guesses at most ${right} are right; a coin toss gets 50`);
   svg.selectAll('circle').data(d3.range(100)).join('circle')
     .attr('cx', (i) => 7 + 10 * (i % 10)).attr('cy', (i) => 7 + 10 * Math.floor(i / 10)).attr('r', 3.6)
     .attr('class', (i) => (i < 50 ? 'coin' : i < right ? 'gain' : 'blank'));

@@ -91,7 +91,7 @@ function drawRest() {
   for (const panel of one && simulated ? simulated.panels : []) {
     const named = { ...panel, rows: panel.rows.map((row) => ({ ...row, label: isSurvey() ? row.label : label(Number(row.label)) })) };
     const [left, right] = [el('div', { className: 'chart' }), el('div', { className: 'chart' })];
-    const more = isText() ? `, of ${whole(panel.shown)} texts that are shown; ${whole(panel.held)} are held` : panel.left_out ? `, the ${panel.rows.length} most frequent of ${whole(panel.left_out + panel.rows.length)}` : '';
+    const more = isText() ? `: ${whole(panel.shown)} of ${whole(panel.held)} texts are shown` : panel.left_out ? `, the ${panel.rows.length} most frequent of ${whole(panel.left_out + panel.rows.length)}` : '';
     $('sim').append(el('div', { className: 'pair' },
       el('figure', {}, el('figcaption', { textContent: `${panel.name || 'counts'}${more}` }), left),
       el('figure', {}, el('figcaption', { textContent: `${panel.name ? `${panel.name}: ` : ''}error, magnified` }), right)));
@@ -107,7 +107,7 @@ function drawAttacks(one) {
   const planning = (each) => (one.honest <= 1 ? '' : each.compromised > planned ? ', more than planned' : ', as planned');
   const who = (each, place) => {
     if (each.compromised === 0) return 'whoever sees the results';
-    return `${place ? '… and' : 'a reader who'} owns ${each.compromised} % of the users${planning(each)}`;
+    return `${place ? '… and' : 'a reader who'} controls ${each.compromised} % of the users${planning(each)}`;
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
   if (isText()) rows.push({ who: 'the shuffler, for rare texts that it had evaluated', guess: 1 });
@@ -119,7 +119,7 @@ function drawAttacks(one) {
   else if (!one.shuffler) $('drop-text').textContent = `${people} are left. The protection needs no crowd and stays as it is.`;
   else {
     const loss = left.epsilon === null ? 'unlimited' : atMost(left.epsilon);
-    $('drop-text').textContent = `${people} are left: fewer than the batch needs, so the shuffler releases nothing. Released all the same, ε would be ${loss}, and up to ${ofHundred(left.guess)} of 100 guesses right. To be sure of a result, plan for ${people} people.`;
+    $('drop-text').textContent = `${people} are left: fewer than the batch needs, so the shuffler releases nothing. If the batch were released anyway, ε would be ${loss}, and up to ${ofHundred(left.guess)} of 100 guesses would be right. To be sure of a result, plan for ${people} people.`;
   }
 }
 
@@ -252,10 +252,10 @@ async function follow(again = false) {
     followed = drawn.panels && left.steps ? key : '';
     simulated = drawn.panels ? drawn : null;
     attacked = left.steps ? left : null;
-    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long.' : warning());
+    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long; try again.' : warning());
     online();
     drawRest();
-    if (!left.steps) $('drop-text').textContent = left.error ?? 'The attacks take too long to compute.';
+    if (!left.steps) $('drop-text').textContent = left.error ?? 'The attacks take too long to compute; try again.';
   } catch (error) {
     if (refused(error)) $('sim-problem').textContent = error.message;
     else trouble(error, renew);
@@ -279,7 +279,7 @@ function trouble(error, again) {
   }
   if (error instanceof Refused && error.status === 404) followed = '';
   else {
-    $('offline').textContent = 'The studio does not answer. This page continues when it is back.';
+    $('offline').textContent = 'The studio does not answer. If it was stopped, start it again with hubbub studio: this page then continues.';
     $('offline').hidden = false;
   }
   clearTimeout(retry);
@@ -303,7 +303,7 @@ const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) |
 function warning() {
   if (state.shape !== 'own' || isSurvey()) return '';
   const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => Number(line[1]) > 100);
-  if (skipped.length) return `Left out, for want of a number at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
+  if (skipped.length) return `Left out, because no number is at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
   return large ? 'Percentages above 100 count as 100.' : '';
 }
 
@@ -320,8 +320,8 @@ function pasted() {
 function paste() {
   const own = state.shape === 'own';
   $('own-row').hidden = !own;
-  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : state.kind === 'one' || isText() ? 'A line for each answer: its name, and people or a share'
-    : 'A line for each answer: its name, and the percentage of people who give it';
+  $('own-label').textContent = isSurvey() ? `A header with the names of the questions, then a line of answers for each person, all separated by commas` : state.kind === 'one' || isText() ? 'A line for each answer: its name, a comma, and the number or share of people'
+    : 'A line for each answer: its name, a comma, and the percentage of people who give it';
   if (own && !isSurvey()) {
     if (!$('own').value) $('own').value = EXAMPLE;
     if (!isText()) change({ d: Math.max(2, lines().length) });
@@ -411,8 +411,8 @@ async function solved(margin) {
   try {
     const answer = await asked('solve', { inquiry: inquiry(), margin });
     if (mine !== generation) return null;
-    if (!answer.epsilon) return answer.reason ?? answer.error ?? 'This takes too long.';
-    if (answer.epsilon > MOST_EPSILON) return `This needs ε = ${answer.epsilon}, which protects nobody; this page ends at ${MOST_EPSILON}.`;
+    if (!answer.epsilon) return answer.reason ?? answer.error ?? 'This takes too long; try again.';
+    if (answer.epsilon > MOST_EPSILON) return `This needs ε = ${answer.epsilon}, which protects nobody; this page goes up to ${MOST_EPSILON}.`;
     set({ eps: answer.epsilon, family: '' });
     return `ε = ${answer.epsilon} is enough.`;
   } catch (error) {

@@ -9,7 +9,7 @@ const find = id => document.getElementById(id);
 // taken by the studio, which knows the buckets that are missing; it stays until it was answered.
 const state = { overview: null, task: "", question: "", size: 50, end: 0, step: {}, bottom: 0, turn: {}, drawn: 0, shown: null, rows: [] };
 let asked = 0, waiting = null, lastDrawing = 0, pending = false, again = false, stream = null;
-const SILENT = "The studio does not answer. The page shows the last state, and connects again by itself.";
+const SILENT = "The studio does not answer. The page shows the last known state, and reconnects by itself.";
 
 const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
@@ -81,12 +81,12 @@ function show(overview) {
   find("collection").hidden = !overview.tasks.length;
   asOf(overview.as_of);
   list("problems", overview.problems.map(one => [`The ${one.what}, since ${when(one.since)} UTC:`, one.text]));
-  list("alerts", overview.alerts.map(one => [`${one.severity === "page" ? "Alert" : "Warning"} of the ${one.role}:`, `${one.text} (run book: ${one.name})`]));
+  list("alerts", overview.alerts.map(one => [`${one.severity === "page" ? "Alert" : "Warning"} from the ${one.role}:`, `${one.text} (run book: ${one.name})`]));
   find("alerts").hidden = !overview.alerts.length;
   put("source", overview.source);
   const task = current();
   if (!task) {
-    put("headline", overview.problems.length ? "The collection cannot be read." : overview.as_of ? "The token allows no collection to be read." : "The collection is being read…");
+    put("headline", overview.problems.length ? "The collection cannot be read." : overview.as_of ? "The token gives access to no collection: start the studio with one that does." : "The collection is being read…");
     return;
   }
   if (state.task && state.task !== task.task) Object.assign(state, { end: 0, step: {}, bottom: 0, turn: {} }); // the one that was shown is gone
@@ -104,7 +104,7 @@ function show(overview) {
 function list(id, rows) {
   const place = find(id), made = rows.map(([strong, text]) => {
     const item = element("li");
-    item.append(element("b", strong), text);
+    item.append(element("b", strong), " ", text);
     return item;
   });
   if (place.textContent !== made.map(one => one.textContent).join("")) place.replaceChildren(...made);
@@ -124,7 +124,7 @@ function headline(task) {
   const strong = element("b", rounds > 1 ? `${count(task.responses)} responses` : `${count(task.people)} people`);
   const least = task.min_batch_size ? `, each of at least ${count(task.min_batch_size)}${rounds > 1 ? " people" : ""}` : "";
   const rest = ` in ${count(task.committed)} ${task.committed === 1 ? "batch" : "batches"}`
-    + `${rounds > 1 ? ` of ${count(rounds)} rounds` : ""}${least}.${rounds > 1 ? " A person may have responded once in every round." : ""}`;
+    + `${rounds > 1 ? ` over ${count(rounds)} rounds` : ""}${least}.${rounds > 1 ? " A person may have responded once in every round." : ""}`;
   const loading = task.batches < task.listed ? ` ${count(task.batches)} of ${count(task.listed)} batches are read.` : "";
   if (!task.batches && !task.listed) put("headline", "No batch yet: one is released when an epoch ends and enough people have answered.");
   else if (place.textContent !== strong.textContent + rest + loading) place.replaceChildren(strong, rest + loading);
@@ -140,7 +140,7 @@ function cards(task, overview) {
     + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
   put("last-words", !last ? "" : last.state !== "committed" ? `batch ${count(last.bucket)}: ${last.reason ?? "no reason is known"}`
-    : `batch ${count(last.bucket)}, released ${when(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess is right `
+    : `batch ${count(last.bucket)}, released ${when(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess between two answers of one person is right `
     + `at most ${guessed(last)} of the time`);
   put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
@@ -240,11 +240,11 @@ function series(view, task) {
   place.replaceChildren(...made);
   const of = view.figures_of_question > shown.figures.length ? ` The ${shown.figures.length} largest of ${count(view.figures_of_question)} answers are shown.` : "";
   const each = shown.per_point > 1 ? `each point is the mean of up to ${count(shown.per_point)} batches` : "each point is one batch";
-  put("series-words", strings(task) ? "Every batch shows other strings, so that there is no line to draw: hubbub results lists them."
+  put("series-words", strings(task) ? "Each batch shows different strings, so there is no line to draw. List them with hubbub results."
     : !shown.first.length ? lost.length ? "All batches of this window were withheld." : "No batch is in this window."
-    : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, the band is its 95 % interval. `
+    : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, and the band is its 95 % interval. `
     + `Time is UTC.${lost.length ? " Dashed lines are withheld batches." : ""}${of}`);
-  put("window", state.end ? "the past is shown; it does not move" : "");
+  put("window", state.end ? "past batches are shown; new ones do not move the window" : "");
 }
 
 /** A task with results and no questions collects strings that nobody listed. */
@@ -256,10 +256,10 @@ function pooled(view, task) {
   state.pooled = key;
   place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
   put("pooled-title", task.rounds > 1 && found.round ? `All batches of round ${found.round} together` : "All batches together");
-  const left = strings(task) ? " Strings of two batches are not added: how many people hold one that is not shown is not known."
-    : found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
-  put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
-    + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added: they may hold the same people." : ""}${left}` : `Nothing to pool yet.${left}`);
+  const left = strings(task) ? " Counts of strings are not added up: how many people hold a string is unknown in batches that do not show it."
+    : found.left_out ? ` Left out, because their results lack what pooling needs: ${count(found.left_out)} ${found.left_out === 1 ? "batch" : "batches"}.` : "";
+  put("pooled-words", found.rows.length ? `${count(found.people)} people in ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
+    + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added up: the same people may be in several." : ""}${left}` : `Nothing to pool yet.${left}`);
 }
 
 function rows(page, task) {

@@ -26,13 +26,13 @@ const margin = (question) => `±\u00a0${short(question.margin)}${question.unit ?
 
 function precisionWords(one) {
   if (isText()) {
-    return ['A text is shown in 95 of 100 cases if ', bold(`${whole(one.shown[1])}\u00a0people`), ` hold it, in half of them if ${whole(one.shown[0])} do, and its count is right to `,
+    return ['A text is shown in 95 of 100 cases if ', bold(`${whole(one.shown[1])}\u00a0people`), ` hold it, in half of them if ${whole(one.shown[0])} do, and its count is right to within `,
       bold(`±\u00a0${short(one.margin)}\u00a0people`)];
   }
-  if (!isSurvey()) return ['Each count is right to ', bold(`±\u00a0${short(one.margin)}\u00a0people`)];
+  if (!isSurvey()) return ['Each count is right to within ', bold(`±\u00a0${short(one.margin)}\u00a0people`)];
   const [first] = one.questions, what = first.measures === 'the mean' ? 'The mean' : first.measures === 'one count' ? 'Each count' : 'The number of people below any threshold';
   const where = one.questions.length > 1 ? ` of “${first.name}”` : '';
-  return [`${what}${where} is right to `, bold(margin(first))];
+  return [`${what}${where} is right to within `, bold(margin(first))];
 }
 
 /** True if the results would say nothing about any of the questions. */
@@ -42,18 +42,18 @@ const hopeless = (one) => (isSurvey() ? one.questions.every((each) => each.hopel
 export function verdict(one, { about, late, missed, problem }) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
-    const told = problem !== null ? ['The question needs a correction first.'] : isText() && state.trust !== 'shuffler-noise' ? ['Texts that nobody listed need a shuffler that also adds noise: allow it at “Whom you trust”.'] : !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+    const told = problem !== null ? ['The question needs a correction first.'] : isText() && state.trust !== 'shuffler-noise' ? ['Texts that nobody listed need a shuffler that blurs their counts: choose “a shuffler that also adds fakes” under “Whom you trust”.'] : !about && late ? ['Nothing was certified in time. Use hubbub plan on the command line, which has no time limit.'] : !about ? ['No protocol meets this: more people, a larger ε, fewer rounds or more trust may help.']
       : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
     $('verdict').replaceChildren(...head, ...told);
   } else if (hopeless(one)) {
-    const error = isSurvey() ? margin(one.questions[0]) : `±\u00a0${short(one.margin)} people`, what = isSurvey() ? 'as what is asked about' : 'as the crowd';
-    $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '), `the error, ${error}, is about as large ${what}. Take more people, more ε or fewer rounds.`);
+    const error = isSurvey() ? margin(one.questions[0]) : `±\u00a0${short(one.margin)} people`, what = isSurvey() ? 'as what it measures' : 'as the crowd';
+    $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '), `the error, ${error}, is about as large ${what}. Try more people, a larger ε or fewer rounds.`);
   } else {
     const right = ofHundred(one.guess);
-    const rests = one.trust === 'nobody' ? ['It rests on ', bold('nobody else'), '.'] : ['It rests on ', bold(trustOf(one)), '.'];
-    $('verdict').replaceChildren(...head, ...precisionWords(one), ' in 95 of 100 collections. Whoever sees the results guesses one person’s answer right in at most ',
-      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '',
-      missed ? ` “${missed}” was chosen, but is not certified.` : '');
+    const rests = one.trust === 'nobody' ? ['The protection rests on ', bold('nobody else'), '.'] : ['The protection rests on ', bold(trustOf(one)), '.'];
+    $('verdict').replaceChildren(...head, ...precisionWords(one), ' in 95 of 100 collections. Whoever sees the results and guesses between two answers of one person is right in at most ',
+      bold(`${right} of 100`), ' cases; a coin toss in 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '',
+      missed ? ` You chose “${missed}”, which is not certified; the most precise of the others is shown.` : '');
   }
   $('verdict').classList.toggle('busy', !one && problem === null);
   $('remarks').replaceChildren(...(one?.remarks ?? []).map((text) => el('li', { textContent: text })));
@@ -76,8 +76,8 @@ export function cards(one, about, central) {
   marginCard(one, central);
   $('c-guess').textContent = `≤ ${right} of 100`;
   const loss = one.epsilon === null ? 'unlimited' : atMost(one.epsilon);
-  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : atMost(one.round)} for one` : `ε = ${loss}`;
-  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${atLeast(1 / one.delta)}`}.`;
+  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds (${one.round === null ? 'unlimited' : atMost(one.round)} for one)` : `ε = ${loss}`;
+  $('c-guess-text').textContent = `right, for somebody who knows everybody else’s answer and guesses between two answers of one person. A coin toss is right 50 times. ${one.basis === 'exact' ? 'Exact' : 'Proven'}: ${share}, δ = ${one.delta === 0 ? '0' : `1 in ${atLeast(1 / one.delta)}`}.`;
   icons($('icons'), right);
   $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : isText() ? 'shuffler and relay' : 'the shuffler';
   $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
@@ -89,29 +89,29 @@ function marginCard(one, central) {
   if (isSurvey()) {
     $('c-margin').textContent = margin(one.questions[0]);
     const rows = one.questions.flatMap((each) => [el('dt', { textContent: `${each.name}: ${each.measures}` }), el('dd', { textContent: margin(each) })]);
-    $('c-margin-text').replaceChildren(el('dl', {}, ...rows), el('p', { textContent: `95 of 100 times, by “${one.name}”.` }));
+    $('c-margin-text').replaceChildren(el('dl', {}, ...rows), el('p', { textContent: `In 95 of 100 collections, with “${one.name}”.` }));
     return;
   }
   const share = (isText() ? Math.max(one.margin / 0.1, one.shown[1]) : one.margin / 0.1) / state.n, lone = isText() ? ` A text of one person is shown at most 1 time in ${atLeast(1 / one.delta)}.` : '';
   const finer = one.preliminary ? ' A slightly more precise plan is being certified.' : '';
-  const known = share === 0 ? 'Noise changes no count, that often.' : share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${atMost(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
-  const server = central === null ? '' : ` A server that sees everything: ±\u00a0${short(central)}.`;
+  const known = share === 0 ? 'That often, noise changes no count at all.' : share > 1 ? 'No answer is known to within a tenth of its value.' : `Answers that at least ${atMost(100 * share)}\u00a0% of the people give are known to within a tenth of their value.`;
+  const server = central === null ? '' : ` A trusted server: ±\u00a0${short(central)}.`;
   $('c-margin').textContent = `± ${short(one.margin)} people`;
-  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${lone}${server}${finer}` }));
+  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, in 95 of 100 collections, with “${one.name}”. ${known}${lone}${server}${finer}` }));
 }
 
 function parties(one) {
   if (isText()) {
-    return [['no', 'If it works with the analyzer, they know all texts, but not whose.'], ['no', 'If it works with the relay, they know who sent equal texts.'],
-      ['ok', 'All other people may be the attacker’s.'], ['ok', 'The analyzer may be as curious as it likes.']];
+    return [['no', 'If the shuffler and the analyzer collude, they know all texts, but not whose they are.'], ['no', 'If the shuffler and the relay collude, they know who sent equal texts.'],
+      ['ok', 'The attacker may control everybody else.'], ['ok', 'Whatever the analyzer does with the results alone, the protection holds.']];
   }
-  const together = !one.shuffler ? ['ok', 'Shuffler and analyzer may work together.']
-    : one.collusion_epsilon === null || one.collusion_guess > 0.9995 ? ['no', 'If it works with the analyzer, every answer is known.']
-      : ['no', `If it works with the analyzer, ${percent(one.collusion_guess)} of guesses are right.`];
-  const others = !one.shuffler || one.honest <= 1 ? ['ok', 'All other people may be the attacker’s.']
-    : one.honest < state.n ? ['ok', `${whole(state.n - one.honest)} people may be the attacker’s, but no more.`]
-      : ['no', 'All people must follow the protocol; the slider says how many may not.'];
-  return [together, others, ['ok', 'The analyzer may be as curious as it likes.']];
+  const together = !one.shuffler ? ['ok', 'The shuffler and the analyzer may collude.']
+    : one.collusion_epsilon === null || one.collusion_guess > 0.9995 ? ['no', 'If the shuffler and the analyzer collude, they can learn every answer.']
+      : ['no', `If the shuffler and the analyzer collude, up to ${percent(one.collusion_guess)} of their guesses are right.`];
+  const others = !one.shuffler || one.honest <= 1 ? ['ok', 'The attacker may control everybody else.']
+    : one.honest < state.n ? ['ok', `The attacker may control ${whole(state.n - one.honest)} people, but no more.`]
+      : ['no', 'All people must follow the protocol. The slider “Users the attacker controls” allows for some who do not.'];
+  return [together, others, ['ok', 'Whatever the analyzer does with the results alone, the protection holds.']];
 }
 
 const colluding = (one) => (isText() ? '100 %, with the relay' : !one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
@@ -126,10 +126,10 @@ function cells(one) {
   ];
 }
 
-const REASONS = { late: 'not certified in time: use the command line', failed: 'could not be computed' };
+const REASONS = { late: 'not certified in time; use hubbub plan on the command line', failed: 'could not be computed' };
 
 function waiting(family, one, more) {
-  const text = !one || (more && one.state === 'late') ? `being certified…${one ? ' this takes longer' : ''}` : REASONS[one.state] ?? `does not meet this: ${one.reason}`;
+  const text = !one || (more && one.state === 'late') ? `being certified…${one ? ' this takes longer' : ''}` : REASONS[one.state] ?? `not possible here: ${one.reason}`;
   const error = el('td', { className: 'num', textContent: (one && one.state !== 'late') || family.about === null || isSurvey() ? '' : `≈ ${short(family.about)}` });
   return [error, el('td', { className: 'why', colSpan: 4, textContent: text })];
 }
