@@ -587,3 +587,44 @@ def test_bounds_with_commas(visit: Visit) -> None:
     page.get_by_label("Question 3: highest").fill("nonsense")
     page.keyboard.press("Tab")
     assert page.get_by_label("Question 3: highest").input_value() == "12000"
+
+
+def test_what_was_chosen_last_is_what_the_attacks_are_about(visit: Visit) -> None:
+    """An answer that arrives late belongs to another choice, also if the present one is shown already."""
+    page = visit.open()
+    ladder, own = page.get_attribute("#ladder", "aria-label"), page.locator("[name=family]:checked").input_value()
+    assert own == "clear-shuffler-fakes"
+    page.evaluate(
+        """own => { for (const family of ["local-flip", own]) {
+        const one = document.querySelector(`[name=family][value="${family}"]`);
+        one.checked = true;
+        one.dispatchEvent(new Event("change")); } }""",
+        own,
+    )
+    page.wait_for_timeout(1500)
+    assert page.get_attribute("#ladder", "aria-label") == ladder
+    page.evaluate("""() => { for (const value of [30, 0]) {
+        document.getElementById("drop").value = value;
+        document.getElementById("drop").dispatchEvent(new Event("input")); } }""")
+    page.wait_for_timeout(1500)
+    assert "are left" not in page.inner_text("#drop-text")
+    visit.check()
+
+
+def test_bounds_are_shown_as_they_were_typed(visit: Visit) -> None:
+    page = visit.open("#kind=number&low=1945&high=2025&n=2000&trust=shuffler-noise")
+    assert "a number from 1,945 to 2,025." in page.inner_text("#verdict")
+
+
+def test_figures_of_another_state_look_so_and_cannot_be_copied(visit: Visit) -> None:
+    page = visit.open()
+    page.route("**/api/**", lambda route: route.abort())
+    press(page, "#eps", "ArrowLeft")
+    page.locator("#offline").wait_for()
+    assert page.is_disabled("#copy")
+    assert "stale" in page.get_attribute("#main", "class")
+    page.unroute("**/api/**")
+    page.locator("#offline").wait_for(state="hidden")
+    visit.settle()
+    assert page.is_enabled("#copy")
+    assert "stale" not in page.get_attribute("#main", "class")

@@ -193,6 +193,13 @@ def test_solving_for_epsilon(desk: Desk) -> None:
     assert "raise n" in impossible["error"]
 
 
+@pytest.mark.long
+def test_a_margin_that_the_least_epsilon_reaches_is_found_at_once(desk: Desk) -> None:
+    inquiry = {**INQUIRY, "trust": "shuffler-noise", "rounds": 7}
+    for wanted in (1e5, 1e9):
+        assert asyncio.run(desk.solve({"tab": "a", "inquiry": inquiry, "margin": wanted})) == {"epsilon": 0.01}
+
+
 def test_reports(desk: Desk) -> None:
     found = certified(desk, INQUIRY, FAST)
     ids: list[Json] = [one["id"] for one in found]

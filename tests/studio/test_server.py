@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from tests.studio.conftest import INQUIRY, Running
 from tests.studio.live.process import started
 
 from hubbub.studio.inquiry import Inquiry
-from hubbub.studio.workers import STALE, TABS, Job, Workers
+from hubbub.studio.workers import LATE, STALE, TABS, Job, Workers
 
 pytestmark = pytest.mark.long
 
@@ -212,13 +214,67 @@ def test_a_worker_that_dies_is_replaced() -> None:
             started = children(os.getpid()) - others - tracker()
             (one,) = (pid for pid in started if os.getpriority(os.PRIO_PROCESS, pid) > os.nice(0))
             os.kill(one, 9)
-            assert "ended" in (await slow)["error"]
+            await asyncio.sleep(0.3)
+            assert not slow.done(), "another process repeats the job"
+            workers.newest("a", 2)
+            assert "error" not in await slow
             again = await workers.run(job(workers, "b", 1, INQUIRY, "clear-shuffler-fakes"))
             assert again["state"] == "certified"
         finally:
             workers.end()
 
     asyncio.run(run())
+
+
+def test_readers_that_hang_up_while_the_studio_starts_do_no_harm() -> None:
+    async def run() -> None:
+        workers = Workers(1)
+        try:
+            for _ in range(4):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(workers.ready(), 0.05)
+            for number in range(3):
+                asked = job(workers, "a", number, INQUIRY, "clear-shuffler-fakes")
+                found = await asyncio.wait_for(workers.run(asked), 30)
+                assert found.get("state") == "certified"
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def test_a_process_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.studio.workers.OVERDUE", 0.1)
+
+    async def run() -> None:
+        workers = Workers(1)
+        try:
+            await workers.ready()
+            (pid,) = (one.process.pid for one in workers._all if one.niceness)
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)  # it answers nothing, as in a step that takes minutes
+            asked = replace(job(workers, "a", 1, INQUIRY, "split"), deadline=time.monotonic() + 0.2)
+            assert (await asyncio.wait_for(workers.run(asked), 10)) == LATE
+            assert not alive(pid)
+            again = await workers.run(job(workers, "a", 2, INQUIRY, "split"))
+            assert again["state"] == "certified"
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def test_a_search_ends_with_its_tab(studio: Running) -> None:
+    slow = {**INQUIRY, "kind": "any", "d": 20, "n": 100_000}
+    for number in range(6):
+        asked = {"tab": f"closed {number}", "inquiry": {**slow, "n": 100_000 + number}, "margin": 20}
+        with contextlib.suppress(httpx.TimeoutException):
+            httpx.post(f"{studio.address}api/solve", json=asked, timeout=0.2)
+    end = time.monotonic() + 8
+    while not any(
+        one["state"] == "certified" for one in stream(studio, "open", {**INQUIRY, "n": 3000}, ["clear-shuffler-fakes"])
+    ):
+        assert time.monotonic() < end, "tabs that were closed keep the others waiting"
 
 
 def tracker() -> set[int]:

@@ -230,9 +230,11 @@ def best_epsilon(
 
 
 def epsilon_for_margin(
-    schema: Schema, n: int, delta: float, people: float, **constraints: Unpack[Constraints]
+    schema: Schema, n: int, delta: float, people: float, *, lowest: float = 0.0, **constraints: Unpack[Constraints]
 ) -> float:
     """Return the smallest ε of three digits, within 1 %, at which the best plan has a margin of at most ``people``.
+
+    No ε below ``lowest`` is looked at: noise of a million people takes minutes to certify, and memory.
 
     The margin is :func:`hubbub.planner.margins.overall_margin`. It falls in steps where counts are whole numbers, so
     that the plan for the rounded ε is checked as well. A thousandth of a person is neglected: the mean of the
@@ -245,8 +247,10 @@ def epsilon_for_margin(
     request = Request.of(schema, n, Budget(0.0, check_delta(delta)), **constraints)
     most = wanted + NEGLECTED * min(wanted, 1.0)
     search = _Search(lambda e: replace(request, budget=Budget(e, delta)), lambda one: overall_margin(one) / most)
-    guess = min(laplace_factor() * math.sqrt(2) * schema.distance / wanted, 10.0)
-    least = search.least(guess, MAX_EPSILON, relative=0.002)
+    if lowest and search.expected(lowest) <= most and search.excess(lowest) <= 0:
+        return lowest
+    guess = max(min(laplace_factor() * math.sqrt(2) * schema.distance / wanted, 10.0), lowest)
+    least = search.least(guess, MAX_EPSILON, relative=0.002, bottom=lowest)
     if math.isfinite(least):
         found = search.plans[least]
         spent = min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon)
@@ -300,7 +304,7 @@ class _Search:
             self.plans[value] = next(iter(plans.values()))
         return self.plans[value]
 
-    def least(self, guess: float, top: float, *, relative: float) -> float:
+    def least(self, guess: float, top: float, *, relative: float, bottom: float = 0.0) -> float:
         """Return the smallest value, within ``relative``, at which the target is reached; ∞ if it is not up to ``top``.
 
         A plan costs up to seconds, so a few steps of Newton's method, by secants on logarithmic scales, come first.
@@ -316,7 +320,7 @@ class _Search:
             (x, last), (y, new) = points[-2:] if len(points) > 1 else ((0.0, 0.0), points[-1])
             slope = (new - last) / (y - x) if len(points) > 1 and y != x else -1.0
             step = -new / (slope if -2.0 < slope < -0.1 else -1.0)
-            guess = min(guess * math.exp(min(max(step, -2.0), 2.0)) * (1 + relative / 4), top)
+            guess = min(max(guess * math.exp(min(max(step, -2.0), 2.0)) * (1 + relative / 4), bottom), top)
         return falling_root(self.excess, guess, top, relative=relative, stride=1 + relative / 2)[1]
 
     def excess(self, value: float) -> float:

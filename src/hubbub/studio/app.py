@@ -1,5 +1,6 @@
 """The web application of the studio: pages, what they load, and the answers of the desk."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -53,9 +54,22 @@ def answering(answer: Callable[[Json], Awaitable[dict[str, Any]]]) -> Handler:
     """Return the handler that passes a JSON body on and returns JSON."""
 
     async def handle(request: Request) -> Response:
-        return _json(await _told(answer, await body(request)))
+        asked = asyncio.ensure_future(_told(answer, await body(request)))
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return _json(await asked if asked.done() else {})
+        finally:
+            asked.cancel()
+            gone.cancel()
 
     return handle
+
+
+async def _gone(request: Request) -> None:
+    """Wait until the reader hangs up: work for a tab that was closed keeps the others waiting."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def body(request: Request) -> Json:

@@ -151,7 +151,8 @@ class Desk:
                 for task in done:
                     found = task.result()
                     if not found.get("stale"):
-                        yield json.dumps({"family": tasks[task], **found}, allow_nan=False) + "\n"
+                        told = {"state": "late", "reason": "not certified in time"} if found.get("late") else found
+                        yield json.dumps({"family": tasks[task], **told}, allow_nan=False) + "\n"
             for task in waiting:
                 about = {"state": "late", "reason": "not certified in time"}
                 yield json.dumps({"family": tasks[task], **about}) + "\n"
@@ -211,7 +212,10 @@ class Desk:
         await self._workers.ready(urgent=urgent)
         end = time.monotonic() + (SECONDS if urgent else PATIENCE)
         job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=end, urgent=urgent)
-        return await self._workers.run(job)
+        try:
+            return await self._workers.run(job)
+        finally:
+            self._workers.leave(slot, generation)  # nobody waits for it any more
 
 
 def _tab(read: Fields) -> str:

@@ -15,7 +15,7 @@ from hubbub.privacy import Budget
 from hubbub.schema import Schema
 from hubbub.studio.attacks import ladder
 from hubbub.studio.figures import described
-from hubbub.studio.inquiry import Inquiry
+from hubbub.studio.inquiry import EPSILON, Inquiry
 from hubbub.studio.trials import trials
 
 Stop = Callable[[], bool]
@@ -72,7 +72,7 @@ def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
     terms: Constraints = {**inquiry.limits, "trust": inquiry.trust, "clear": inquiry.clear}
     try:
         with until(stop):
-            epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, **terms)
+            epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, lowest=EPSILON.low, **terms)
     except Late:
         return {"reason": "this takes too long; use hubbub plan --stderr with about half of this margin"}
     return {"epsilon": epsilon}

@@ -14,13 +14,17 @@ import os
 import signal
 import time
 from collections import OrderedDict
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
+V = TypeVar("V")
 TABS = 4096
 """Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
+OVERDUE = 10.0
+"""Seconds after its deadline after which the process of a job is killed: a single step may take minutes."""
 GRACE = 0.5
 """Seconds that a process gets to end before it is killed."""
 YIELDING = 10
@@ -28,6 +32,9 @@ YIELDING = 10
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep the linear algebra of a process on one thread: several of them would wait for each other."""
 STALE: dict[str, Any] = {"stale": True}
+LATE: dict[str, Any] = {"late": True}
+ATTEMPTS = 2
+"""Processes that a job is given if they end before they answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +127,8 @@ class Workers:
         self._patient = asyncio.Semaphore(max(1, count - 1))  # one process is left to those who are not
         self._threads = ThreadPoolExecutor(count + 1)
         self._warm: set[bool] = set()
-        self._running: set[asyncio.Future[dict[str, Any]]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
+        self._ended = False
 
     def _idle(self, *, urgent: bool) -> asyncio.Queue[Worker]:
         return self._urgent if urgent else self._others
@@ -148,24 +156,34 @@ class Workers:
     async def ready(self, *, urgent: bool = False) -> None:
         """Wait for the first process of its kind, so that no deadline includes the start of the studio."""
         if urgent not in self._warm:
-            idle = self._idle(urgent=urgent)
-            worker = await idle.get()
-            try:
+            # A reader that hangs up must not give back a process on which a thread still waits: two threads that read
+            # one pipe take each other's answers.
+            await asyncio.shield(self._noted(self._first(urgent=urgent)))
+
+    async def _first(self, *, urgent: bool) -> None:
+        idle = self._idle(urgent=urgent)
+        worker = await idle.get()
+        try:
+            if urgent not in self._warm:
                 with contextlib.suppress(EOFError, OSError):
                     await asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
                 self._warm.add(urgent)
-            finally:
-                idle.put_nowait(worker)
+        finally:
+            idle.put_nowait(worker)
+
+    def _noted(self, work: Coroutine[Any, Any, V]) -> asyncio.Future[V]:
+        """Start work that goes on to its end, whoever waits for it."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
 
     async def run(self, job: Job) -> dict[str, Any]:
         """Run a job in the next idle process.
 
         A reader that hangs up does not interrupt the exchange with the process: the next job needs the pipe in order.
         """
-        task = asyncio.ensure_future(self._exchange(job))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._noted(self._exchange(job)))
 
     async def _exchange(self, job: Job) -> dict[str, Any]:
         async with self._patient if job.patient else contextlib.nullcontext():
@@ -175,20 +193,39 @@ class Workers:
         idle = self._idle(urgent=job.urgent)
         worker = await idle.get()
         try:
-            if self._generations[job.slot] != job.generation:
-                return STALE
-            return await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, job)
-        except (EOFError, OSError):
-            self._all.remove(worker)
-            worker.end()
-            worker = Worker(self._generations, worker.niceness)
-            self._all.append(worker)
+            for _ in range(ATTEMPTS):
+                if self._generations[job.slot] != job.generation:
+                    return STALE
+                if time.monotonic() >= job.deadline:
+                    return LATE
+                try:
+                    return await self._answer(worker, job)
+                except (EOFError, OSError):
+                    if self._ended:
+                        break
+                    worker = await self._replaced(worker)
             return {"error": "a worker process ended; please try again"}
         finally:
             idle.put_nowait(worker)
 
+    async def _answer(self, worker: Worker, job: Job) -> dict[str, Any]:
+        """Return what a process answers; kill it if it has not stopped long after the deadline."""
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, job)
+        done, _ = await asyncio.wait({asked}, timeout=max(0.0, job.deadline - time.monotonic()) + OVERDUE)
+        if not done:
+            worker.process.kill()
+        return await asked
+
+    async def _replaced(self, worker: Worker) -> Worker:
+        """Start a process in the place of one that has ended."""
+        await asyncio.to_thread(worker.end)
+        made = Worker(self._generations, worker.niceness)
+        self._all[self._all.index(worker)] = made
+        return made
+
     def end(self) -> None:
-        """End all processes."""
+        """End all processes, and start no more."""
+        self._ended = True
         for one in self._all:
             one.process.terminate()
         for one in self._all:

@@ -531,8 +531,9 @@ def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[s
     run(work)
 
 
-def test_a_bad_result_costs_neither_the_others_nor_their_pool() -> None:
-    bad = committed(100, round="first")
+@pytest.mark.parametrize("changes", [{"round": "first"}, {"people": 10**400}, {"values": [10**400] * 5}], ids=list)
+def test_a_bad_result_costs_neither_the_others_nor_their_pool(changes: dict[str, Any]) -> None:
+    bad = committed(100, **changes)
     services = Services([committed(one) for one in range(1, 201)] + [bad])
     other = "cd" * 16
     services.tasks = [TASK, other]
@@ -540,7 +541,7 @@ def test_a_bad_result_costs_neither_the_others_nor_their_pool() -> None:
     async def work() -> None:
         feed = feed_of(services)
         assert not await feed.read()
-        assert "a result must state" in feed.overview()["problems"][0]["text"]
+        assert "result must" in feed.overview()["problems"][0]["text"]
         task = feed.task(TASK)
         assert len(task.series) == 199
         assert task.view("")["pooled"]["people"] == 199 * PEOPLE
@@ -561,6 +562,7 @@ TIMES: list[dict[str, Any]] = [
     {"epoch_start": 253_402_300_800},
     {"people": None},
     {"people": -5},
+    {"people": 10**400},
 ]
 
 

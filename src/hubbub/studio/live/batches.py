@@ -83,7 +83,7 @@ class BatchHead:
             raise WireError("a result must state its batch, bucket, round, epoch, state and bundles") from None
         if not 0 <= head.start <= head.end < MAX_TIME:
             raise WireError("a result must state when its epoch began and ended, in seconds since 1970")
-        if head.state == "committed" and (head.people is None or head.people < 0):
+        if head.state == "committed" and (head.people is None or not 0 <= head.people <= LARGEST):
             raise WireError("a committed result must state its people")
         return head
 
@@ -223,8 +223,8 @@ def _columns(result: Mapping[str, Any]) -> tuple[tuple[Figure, ...], Floats]:
         units = result.get("units") or ["people"] * len(labels)
         figures = tuple(Figure(*map(str, one)) for one in zip(questions, labels, units, strict=True))
         table = np.array([result["values"], result["stderr"], result["low"], result["high"]], np.float64)
-        people = max(int(result["people"]), 1)
-    except (KeyError, TypeError, ValueError):
+        people = float(max(int(result["people"]), 1))
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise WireError("a committed result must have labels, values, errors and intervals of equal length") from None
     if table.shape != (len(COLUMNS), len(figures)) or not figures:
         raise WireError("a committed result must have labels, values, errors and intervals of equal length")

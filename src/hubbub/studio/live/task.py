@@ -195,7 +195,7 @@ def _stated(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         return {}
     try:
         return {"rounds": rounds, **{key: float(found.get(key, "nan")) for key in ("epsilon", "delta")}}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return {}
 
 

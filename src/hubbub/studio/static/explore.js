@@ -49,6 +49,7 @@ function drawNow() {
   cancelAnimationFrame(frame);
   frame = 0;
   if (answered !== generation) return;
+  $('main').classList.remove('stale');
   const one = shown = chosen(), about = settled() && !waiting ? undefined : guessed();
   const late = outline.families.some((each) => better(each, one));
   verdict(one, { about, late, missed: missed(one), problem: outline.problem });
@@ -150,6 +151,7 @@ const renew = () => busy(renewed);
 
 async function renewed() {
   control.abort();
+  following.abort(); // its answer would be drawn beside a plan of the new state
   control = new AbortController();
   for (const id of ['goal-text', 'take-problem']) $(id).textContent = '';
   const { signal } = control, begun = performance.now(), mine = generation += 1;
@@ -200,7 +202,7 @@ async function certify(body, mine, signal, note) {
   const families = order.map((one) => one.family);
   await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
     const before = found[one.family];
-    if (mine !== generation || (one.state === 'late' && before?.preliminary)) return;
+    if (mine !== generation || (before?.preliminary && (one.state === 'late' || !one.state))) return;
     found[one.family] = one.state ? one : { ...one, state: 'failed' };
     if (first && certified().length) {
       first = false;
@@ -234,6 +236,7 @@ const choose = () => busy(() => follow());
 let following = new AbortController(), followed = '';
 async function follow(again = false) {
   const one = chosen();
+  following.abort(); // what was asked before belongs to another choice, also if this one is shown already
   draw();
   if (!one || one.preliminary) { // the studio simulates and attacks only what it would also give away
     outdate();
@@ -242,7 +245,6 @@ async function follow(again = false) {
   }
   const people = pasted(), key = JSON.stringify([one.id, people, state.drop]);
   if (key === followed && !again) return;
-  following.abort();
   following = new AbortController();
   const { signal } = following;
   try {
@@ -281,6 +283,10 @@ function trouble(error, again) {
   else {
     $('offline').textContent = 'The studio does not answer. If it was stopped, start it again with hubbub studio: this page then continues.';
     $('offline').hidden = false;
+    if (answered !== generation) {
+      $('main').classList.add('stale'); // what is shown belongs to another state
+      for (const id of ['copy', 'save', 'report']) $(id).disabled = true;
+    }
   }
   clearTimeout(retry);
   retry = setTimeout(again, 700);
@@ -409,7 +415,7 @@ $('solve').addEventListener('click', async () => {
 async function solved(margin) {
   const mine = generation;
   try {
-    const answer = await asked('solve', { inquiry: inquiry(), margin });
+    const answer = await asked('solve', { inquiry: inquiry(), margin }, control.signal);
     if (mine !== generation) return null;
     if (!answer.epsilon) return answer.reason ?? answer.error ?? 'This takes too long; try again.';
     if (answer.epsilon > MOST_EPSILON) return `This needs ε = ${answer.epsilon}, which protects nobody; this page goes up to ${MOST_EPSILON}.`;

@@ -12,10 +12,13 @@ function trustOf(one) {
   return one.trust === 'shuffling' && one.clear ? 'a shuffler that mixes, and users who add fakes' : TRUST[one.trust];
 }
 
+/** A bound as it was typed: three digits of a year would be another year. */
+const exactly = (value) => (Math.abs(value) >= 1e15 || (value && Math.abs(value) < 1e-6) ? String(value) : value.toLocaleString('en', { maximumFractionDigits: 20 }));
+
 function asks() {
   const each = {
     one: `give one of ${whole(state.d)} answers`, few: `give at most ${whole(Math.min(state.k, state.d))} of ${whole(state.d)} answers`,
-    any: `answer yes or no to ${whole(state.d)} items`, number: `give a number from ${short(state.low)} to ${short(state.high)}`,
+    any: `answer yes or no to ${whole(state.d)} items`, number: `give a number from ${exactly(state.low)} to ${exactly(state.high)}`,
     strings: `each send a text of at most ${whole(state.bytes)} bytes`,
     several: `answer ${state.questions.length === 1 ? '1 question' : `${state.questions.length} questions`}`,
   }[state.kind];
