@@ -15,6 +15,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
 from hubbub.planner.margins import laplace_factor
+from hubbub.planner.remarks import weaknesses
 from hubbub.privacy import Budget, TrustModel
 from hubbub.protocol import Noise
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
@@ -313,3 +314,85 @@ def test_surveys_have_margins_of_their_own() -> None:
     plain = plan_from(Schema.bits(1), 1000, Protocol(0.1), epsilon=1.0)
     with pytest.raises(InvalidInput, match="survey"):
         question_margins(plain)
+
+
+def drawn_coverage(plan: Plan, half: float, crowds: Iterable[int]) -> float:
+    """Return the smallest probability that a count of flipped records among the shuffler's fakes is within a distance.
+
+    Each of the schema's records has a number of fakes of its own; they are flipped like people.
+    """
+    drawn, q, n = plan.protocol.shuffler_fakes, plan.protocol.q, plan.n
+    assert drawn is not None
+    with_bit = plan.schema.records_with_bit
+    fakes, mean = np.ones(1), 0.0
+    for records, chance in ((with_bit, 1 - q), (plan.schema.size - with_bit, q)):
+        one = np.zeros(drawn.pmf.size)
+        for number, weight in enumerate(drawn.pmf):
+            one[: number + 1] += weight * trials(number, chance)
+        for _ in range(records):
+            fakes = np.convolve(fakes, one)
+        mean += records * chance * float(np.arange(drawn.pmf.size) @ drawn.pmf)
+    worst = 1.0
+    for held in crowds:
+        pmf = np.convolve(np.convolve(trials(held, 1 - q), trials(n - held, q)), fakes)
+        centre = mean + held * (1 - q) + (n - held) * q
+        worst = min(worst, float(pmf[np.abs(np.arange(pmf.size) - centre) / (1 - 2 * q) <= half + TIE].sum()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("schema", "n", "protocol"),
+    [
+        (Schema.one_hot(60), 30, Protocol(0.0003323801215948663, m=Fakes.gaussian(0.6426954481632224, 5))),
+        (Schema.one_hot(8), 30, Protocol(0.002, m=Fakes.laplace(0.7, 12))),
+        (Schema.bits(4), 20, Protocol(0.03, m=Fakes.laplace(0.4, 6))),
+        (Schema.at_most(2, 5), 12, Protocol(0.01, m=Fakes.gaussian(0.5, 4))),
+        (Schema.bits(8), 20, Protocol(1e-4, m=Fakes.laplace(0.1, 3))),
+    ],
+)
+def test_fakes_that_are_flipped_into_a_label(schema: Schema, n: int, protocol: Protocol) -> None:
+    """Their mean is no whole number, and they are not symmetric."""
+    own = plan_from(schema, n, protocol, epsilon=1.0)
+    for level in (0.5, 0.95, 0.99):
+        half = margin(own, level)
+        assert drawn_coverage(own, half, range(n + 1)) >= level
+        assert drawn_coverage(own, half - 1e-6, range(n + 1)) < level
+
+
+def test_many_numbers_of_users_fakes_are_told_apart() -> None:
+    own = plan_from(Schema.one_hot(3), 50, Protocol(0.0, m=Fakes.binomial(21, 516 / 50 / 21)), epsilon=1.0)
+    for level in (0.5, 0.95):
+        assert users_coverage(own, margin(own, level)) >= level
+
+
+def test_crowds_between_those_that_are_tried() -> None:
+    own = plan_from(Schema.one_hot(6), 416, Protocol(0.000366197173, release="category"), epsilon=1.0)
+    assert flip_coverage(own, margin(own), range(417)) >= 0.95
+
+
+@pytest.mark.parametrize(("n", "q", "size"), [(100, 0.0006400677900893794, 2), (3, 0.01, 3), (60, 0.02, 5)])
+def test_survey_counts_by_response_are_those_of_a_single_question(n: int, q: float, size: int) -> None:
+    asked: dict[str, Question] = {"x": Choice([f"label {place}" for place in range(size)])}
+    own = plan_from(Schema.survey(asked), n, Protocol.survey([Noise(q)], "category"), epsilon=1.0)
+    alone = plan_from(Schema.one_hot(size), n, Protocol(q, release="category"), epsilon=1.0)
+    for level in (0.5, 0.95, 0.99):
+        assert question_margins(own, level)["x"] == margin(alone, level)
+
+
+def test_sums_at_low_levels() -> None:
+    """A sum of Laplace variables is flatter in the middle than one of them."""
+    numbers = plan_from(
+        Schema.survey({"a": Flag()}), 1000, Protocol.survey([Noise(m=Fakes.laplace(1000.0, 20_000))]), epsilon=1.0
+    )
+    draws = np.random.default_rng(3).laplace(0, 1000, (2, 200_000))
+    errors = np.abs(draws[0] - draws[1]) / 2
+    for level in (0.1, 0.5, 0.8, 0.95):
+        assert (errors <= question_margins(numbers, level)["a"]).mean() >= level - 2e-3
+
+
+def test_warnings_follow_margins() -> None:
+    """8 people are half of 16: 1.96 standard errors are fewer."""
+    own = plan_from(Schema.survey({"a": Flag()}), 16, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))]), epsilon=1.0)
+    assert question_margins(own)["a"] == 8
+    assert 1.96 * own.stderr < 8
+    assert "as large as the crowd" in weaknesses(own)[0]

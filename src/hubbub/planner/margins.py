@@ -14,12 +14,14 @@ come from its distribution, not from its standard error:
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
-from hubbub.noise import FakeCount, fake_noise, predicted_stderr
+from hubbub.fakes import Fakes
+from hubbub.noise import fake_noise, predicted_stderr
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
 from hubbub.numeric.population import LITTLE, poisson
@@ -42,9 +44,13 @@ TAIL = 30.0  # outcomes with a probability below e^−30 are left out
 ALL = 128  # largest crowd of which every number of people with a label is tried
 SOME = 256  # steps in which those of larger crowds are tried, divided by their deviation (at least 4)
 MIXED_SOME = 8  # the same if a random number of fakes moves the mean between whole numbers
-RESERVE = 0.98  # part of the permitted probability that is used if not all of them are tried
+RESERVE = 0.96  # part of the permitted probability that is used if not all crowds or numbers of fakes are tried
 PLACES = 9  # places of the mean between whole numbers that are tried
-MIXED = 256  # numbers of fakes that are told apart
+MIXED = 1024  # numbers of fakes that are told apart
+MOST = 10**4  # crowds times numbers of fakes up to which all are tried
+LARGEST = 10**5  # fakes of the shuffler beyond which there is no table of them
+Part = tuple[float, Distribution, float]
+"""One of several distributions: its weight, itself, and its mean, which the estimator subtracts."""
 
 
 def margin(plan: Plan, level: float = LEVEL) -> float:
@@ -53,7 +59,8 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
     Only the noise counts: how well the people represent others is :func:`hubbub.planner.relative_error`. Among the
     texts of a plan for strings it holds for every one that is shown in half of all collections or more, given that it
     is shown: the subtracted number Z is below the count then, and the only other errors beyond m are those with
-    Z < E[Z] − m, which have a probability of at most (1 − level)/2.
+    Z < E[Z] − m, which have a probability of at most (1 − level)/2. This needs nearly symmetric fakes, as those
+    of all plans with a small δ are.
 
     >>> from hubbub import Fakes, Protocol, plan_from
     >>> own = plan_from(Schema.one_hot(4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
@@ -69,20 +76,17 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
         reject("the plan", "not be that of a survey; question_margins has the margins of its questions")
     protocol, schema, n = plan.protocol, plan.schema, plan.n
     gain = 1 - schema.width * protocol.q if protocol.sends_category else protocol.k * (1 - 2 * protocol.q)
-    fakes = FakeCount(0.0, 0.0)
-    if not protocol.sends_category:
-        fakes = fake_noise(schema, protocol, n, protocol.fixed_fakes)
     spread = gain * predicted_stderr(schema, protocol, n)
-    if protocol.clear and fakes.distribution is not None:
-        found = _beyond([(1.0, fakes.distribution, fakes.mean)], miss)
-    elif spread <= LITTLE and (protocol.shuffler_fakes is None or fakes.distribution is not None):
-        found = _worst(schema, protocol, n, fakes, spread, miss)
+    parts = _fakes(schema, protocol, n, wide=spread > LITTLE)
+    if parts:
+        p = 1 - (schema.width - 1) * protocol.q if protocol.sends_category else 1 - protocol.q
+        found = _worst(None if protocol.clear else _Flips(n, protocol.k, p, protocol.q, spread), parts, miss)
     else:
         found = _continuous(schema, protocol, spread, miss) + 0.5
     return found / gain
 
 
-def _beyond(parts: list[tuple[float, Distribution, float]], miss: float) -> float:
+def _beyond(parts: list[Part], miss: float) -> float:
     """Return the distance that a mixture of distributions, each around its own centre, exceeds with probability miss.
 
     >>> _beyond([(0.5, Distribution(0, np.ones(1)), 0.0), (0.5, Distribution(4, np.array([0.9, 0.1])), 4.0)], 0.05)
@@ -93,43 +97,70 @@ def _beyond(parts: list[tuple[float, Distribution, float]], miss: float) -> floa
     return reach(np.concatenate(distances), np.concatenate(weights), miss)
 
 
-def _worst(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount, spread: float, miss: float) -> float:
-    """Return the distance in messages that the sum of flips and fakes exceeds with probability miss, for all data.
+@dataclass(frozen=True, slots=True)
+class _Flips:
+    """n people who send k messages each, which show a label with probability p if they have it, and q if not."""
 
-    T people with the label and n − T without it show it Bin(kT, p) + Bin(k(n − T), q) times. All T are tried, or some
-    of them with the means that those between them have: the mean moves by k(p − q) with T, of which only the part
-    between two whole numbers matters, and the distribution around it changes little.
-    """
-    drawn = _drawn(schema, protocol, n, fakes)
-    if protocol.clear:
-        return _beyond(drawn, miss)
-    q, k = protocol.q, protocol.k
-    p = 1 - (schema.width - 1) * q if protocol.sends_category else 1 - q
-    steps, places, window = n, np.zeros(1), 0.0
-    if n > ALL:
-        steps, moved = (MIXED_SOME, 0.0) if len(drawn) > 1 else (round(SOME / max(4.0, spread)), k * (p - q))
-        window = min(0.5, abs(moved - round(moved)) * n / steps / 2)
-        places, miss = np.linspace(-window, window, PLACES if window else 1), RESERVE * miss
+    n: int
+    k: int
+    p: float
+    q: float
+    spread: float
+    """Standard deviation of the number of messages that show the label, with all fakes."""
+
+    def crowds(self, parts: int) -> tuple[list[int], float]:
+        """Return the numbers of people with the label that are tried, and how far the means of the others are away.
+
+        All are tried, or some of them: the mean moves by k(p − q) with each person, of which only the part between two
+        whole numbers matters, and the distribution around it changes little.
+        """
+        if self.n <= ALL and self.n * parts <= MOST:
+            return list(range(self.n + 1)), 0.0
+        if parts > 1:  # their means are at many places between whole numbers
+            return np.linspace(0, self.n, MIXED_SOME + 1).round().astype(np.int64).tolist(), 0.0
+        steps, moved = round(SOME / max(4.0, self.spread)), self.k * (self.p - self.q)
+        away = abs(moved - round(moved)) * (self.n / steps + 1) / 2  # + 1: a crowd is a whole number
+        return np.linspace(0, self.n, steps + 1).round().astype(np.int64).tolist(), min(0.5, away)
+
+    def shown(self, held: int) -> tuple[Distribution, float]:
+        """Return the distribution of the number of messages that show a label of ``held`` people, and its mean."""
+        k, p, q, others = self.k, self.p, self.q, self.n - held
+        return binomial(k * held, p, tail=TAIL).plus(binomial(k * others, q, tail=TAIL)), k * (held * p + others * q)
+
+
+def _worst(flips: _Flips | None, parts: list[Part], miss: float) -> float:
+    """Return the distance in messages that the sum of flips and fakes exceeds with probability miss, for all data."""
+    if len(parts) > MIXED / 2:  # some of them may stand for others
+        miss *= RESERVE
+    if flips is None:
+        return _beyond(parts, miss)
+    crowds, away = flips.crowds(len(parts))
+    if len(crowds) <= flips.n:
+        miss *= RESERVE
     worst = 0.0
-    for held in np.linspace(0, n, steps + 1).round().astype(np.int64).tolist():
-        own = binomial(k * held, p, tail=TAIL).plus(binomial(k * (n - held), q, tail=TAIL))
-        mean = k * (held * p + (n - held) * q)
-        total = [(weight, own.plus(one), mean + centre) for weight, one, centre in drawn]
-        for place in places.tolist():
+    for held in crowds:
+        own, mean = flips.shown(held)
+        total = [(weight, own.plus(one), mean + centre) for weight, one, centre in parts]
+        for place in np.linspace(-away, away, PLACES if away else 1).tolist():
             worst = max(worst, _beyond([(weight, one, centre + place) for weight, one, centre in total], miss))
-    return worst + window / (PLACES - 1)
+    return worst + away / (PLACES - 1)
 
 
-def _drawn(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount) -> list[tuple[float, Distribution, float]]:
-    """Return the fakes that show a label: a mixture over their number, where the estimator knows it."""
-    q = protocol.q
+def _fakes(schema: Schema, protocol: Protocol, n: int, *, wide: bool) -> list[Part]:
+    """Return the fakes that show a label: a mixture over their number, where the estimator knows it.
+
+    Empty if they have no table: ``wide`` ones have one only if the shuffler draws them, and nothing else is noise.
+    """
+    if wide:
+        table = fake_noise(schema, protocol, n, 0) if protocol.clear and protocol.shuffler_fakes else None
+        return [(1.0, table.distribution, table.mean)] if table and table.distribution else []
+    if protocol.sends_category:
+        return [(1.0, Distribution(0, np.ones(1)), 0.0)]
+    if protocol.shuffler_fakes is not None:
+        return _shuffler_fakes(schema, protocol, protocol.shuffler_fakes)
+    q, users = protocol.q, protocol.user_fakes
     shows = q + (1 - 2 * q) * schema.density
-    users = protocol.user_fakes
     if users is None:
-        if fakes.distribution is not None:
-            table = fakes.distribution
-            rest = poisson(fakes.rest / 2)  # the difference of two Poisson variables is close to normal, and whole
-            return [(1.0, table.plus(rest).plus(rest.flipped(0)), _mean(table))]
         return [(1.0, binomial(protocol.fixed_fakes, shows, tail=TAIL), protocol.fixed_fakes * shows)]
     chance = 1.0 if protocol.sends_records else shows
     if users.distribution == "binomial":
@@ -142,14 +173,65 @@ def _drawn(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount) -> list
     found = []
     for first in range(0, number.pmf.size, step):
         some = number.pmf[first : first + step]
-        if (weight := float(some.sum())) > 1e-9:
+        if (weight := float(some.sum())) > 1e-12:
             total = number.low + first + int(np.argmax(some))
             found.append((weight, binomial(total, shows, tail=TAIL), total * shows))
     return found
 
 
-def _mean(one: Distribution) -> float:
-    return float(np.arange(one.low, one.high + 1) @ one.pmf)
+def _shuffler_fakes(schema: Schema, protocol: Protocol, drawn: Fakes) -> list[Part]:
+    """Return the exact distribution of the shuffler's fakes that show a label; empty if it needs too large a table.
+
+    Fakes that have the label keep it with probability 1 − q, and the others show it with probability q.
+    """
+    if drawn.shift + 100 * drawn.scale > LARGEST:
+        return []
+    mean = fake_noise(schema, protocol, 1, 0, moments=True).mean
+    if not protocol.sends_records:
+        return [(1.0, Distribution(0, drawn.pmf), mean)]
+    q, with_bit = protocol.q, schema.records_with_bit
+    total = _repeated(_thinned(drawn, 1 - q), with_bit)
+    if q > 0:
+        total = total.plus(_repeated(_thinned(drawn, q), schema.size - with_bit))
+    return [(1.0, total, mean)]
+
+
+def _thinned(drawn: Fakes, kept: float) -> Distribution:
+    """Return the number of units of one draw of which each is kept with this probability."""
+    numbers = drawn.pmf
+    if kept < 1:
+        thinned = np.zeros(numbers.size)
+        for number in np.flatnonzero(numbers).tolist():
+            some = binomial(number, kept)
+            thinned[some.low : some.high + 1] += numbers[number] * some.pmf
+        numbers = thinned
+    return Distribution(0, numbers)
+
+
+def _repeated(one: Distribution, times: int) -> Distribution:
+    """Return the sum of independent draws, by squaring; what is cut off has a probability of at most 10⁻¹⁴ in total.
+
+    >>> _repeated(Distribution(0, np.array([0.5, 0.5])), 3).pmf.tolist()
+    [0.125, 0.375, 0.375, 0.125]
+    """
+    total, part = Distribution(0, np.ones(1)), one
+    cut = 1e-17 / times
+    while times:
+        part = _cut(part, cut)
+        if times % 2:
+            total = _cut(total.plus(part), cut)
+        times //= 2
+        if times:
+            part, cut = part.plus(part), 2 * cut
+    return total
+
+
+def _cut(one: Distribution, least: float) -> Distribution:
+    """Return a distribution without tails of this probability, normalized."""
+    below, above = one.pmf.cumsum(), one.pmf[::-1].cumsum()
+    first, last = int(np.searchsorted(below, least)), one.pmf.size - int(np.searchsorted(above, least))
+    kept = one.pmf[first:last]
+    return Distribution(one.low + first, kept / kept.sum())
 
 
 def _continuous(schema: Schema, protocol: Protocol, spread: float, miss: float) -> float:
@@ -189,6 +271,15 @@ def laplace_factor(level: float = LEVEL) -> float:
     2.118
     """
     return -math.log(1 - level) / math.sqrt(2)
+
+
+def in_people(error: QuestionError, half: float) -> float:
+    """Return the margin of a question, which is in its unit, as a number of people.
+
+    >>> round(in_people(QuestionError(question="a", stderr=0.5, people=20.0, unit="s", measures="mean"), 1.1), 9)
+    44.0
+    """
+    return half * error.people / error.stderr if error.stderr > 0 else half
 
 
 def overall_margin(plan: Plan, level: float = LEVEL) -> float:
@@ -234,7 +325,7 @@ def _question(plan: Plan, error: QuestionError, miss: float) -> float:
     used = where[error.question] + tuple(tables(schema)[table] for table in seen)
     drawn = [one for one in (protocol.noise[place].shuffler_fakes for place in used) if one is not None]
     heavy = any(one.distribution == "laplace" for one in drawn)
-    z = laplace_factor(1 - miss) if heavy else normal_quantile(1 - miss)
+    z = _quantile(miss, heavy=heavy)
     slack = 0.5 / (question.levels - 1) if isinstance(question, Number) else 0.5
     return (z * error.people + slack) * (error.stderr / error.people if error.people > 0 else 1.0)
 
@@ -251,6 +342,13 @@ def _single(plan: Plan, place: int, miss: float) -> float:
         slack = error.slack if size > 2 else 0.0  # the difference of two draws has no other errors than these
         return (_beyond([(1.0, exact, error.centre)], miss) + slack) / error.gain
     deviation = math.sqrt(error.variance + max(0.0, n * error.growth))
-    if noise.shuffler_fakes is not None and excess_of(noise.shuffler_fakes) > 0:
-        return laplace_factor(1 - miss) * deviation + 0.5
-    return normal_quantile(1 - miss) * deviation + 0.5 / error.gain
+    if category and gain * deviation <= LITTLE:
+        flips = _Flips(n, 1, 1 - (size - 1) * noise.q, noise.q, gain * deviation)
+        return _worst(flips, [(1.0, Distribution(0, np.ones(1)), 0.0)], miss) / gain
+    heavy = noise.shuffler_fakes is not None and excess_of(noise.shuffler_fakes) > 0
+    return _quantile(miss, heavy=heavy) * deviation + 0.5 / error.gain
+
+
+def _quantile(miss: float, *, heavy: bool) -> float:
+    """Return the margin of a sum in standard errors: at low levels, the normal one is the larger of both."""
+    return max(normal_quantile(1 - miss), laplace_factor(1 - miss) if heavy else 0.0)

@@ -3,13 +3,13 @@
 import math
 
 from hubbub.errors import check_type
+from hubbub.planner.margins import in_people, question_margins
 from hubbub.planner.precision import LEVEL, relative_error
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
 from hubbub.surveys.errors import question_errors
 
 HIGH_EPSILON = 5.0
-MARGIN = 1.96  # standard errors on each side of a 95 % interval
 MEANINGLESS_COLLUSION = 20.0
 """Collusion ε from which the noise of one device does not even deter; the assumptions say so from
 :data:`~hubbub.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
@@ -55,8 +55,9 @@ def _useless(plan: Plan) -> str:
 
 def _useless_question(plan: Plan) -> str:
     """Return a warning about the question of a survey with the largest error, if its interval covers everything."""
-    worst = max(question_errors(plan), key=lambda one: one.people)
-    if MARGIN * worst.people < plan.n / 2:
+    half = question_margins(plan)
+    worst = max(question_errors(plan), key=lambda one: in_people(one, half[one.question]))
+    if in_people(worst, half[worst.question]) < plan.n / 2:
         return ""
     error = f"{worst.stderr:,.3g}{' ' + worst.unit if worst.unit else ''}"
     return (

@@ -232,13 +232,14 @@ def best_epsilon(
 def epsilon_for_margin(
     schema: Schema, n: int, delta: float, people: float, *, lowest: float = 0.0, **constraints: Unpack[Constraints]
 ) -> float:
-    """Return the smallest ε of three digits, within 1 %, at which the best plan has a margin of at most ``people``.
+    """Return an ε of three digits at which the best plan has a margin of at most ``people``, close to the smallest.
 
-    No ε below ``lowest`` is looked at: noise of a million people takes minutes to certify, and memory.
+    The margin is :func:`hubbub.planner.margins.overall_margin`. Where it falls all the way, the result is within 1 % of
+    the smallest ε. Counts are whole numbers, so that margins of few people fall in steps and may rise a little between
+    them: among ten people, the result was up to 8 % above the smallest ε. The plan for the result is checked.
 
-    The margin is :func:`hubbub.planner.margins.overall_margin`. It falls in steps where counts are whole numbers, so
-    that the plan for the rounded ε is checked as well. A thousandth of a person is neglected: the mean of the
-    shuffler's fakes is not quite whole, because their number is not negative.
+    A thousandth of a person is neglected: the mean of the shuffler's fakes is not quite whole, because their number is
+    not negative. No ε below ``lowest`` is tried: noise of a million people takes minutes to certify, and memory.
 
     >>> epsilon_for_margin(Schema.one_hot(4), 20_000, 1e-6, 6, trust="shuffler-noise")
     0.915

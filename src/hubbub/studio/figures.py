@@ -6,8 +6,8 @@ from typing import Any
 from hubbub.pages.explanation import assumed, learns
 from hubbub.pages.survey_words import described_error
 from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name, question_margins
-from hubbub.planner.margins import overall_margin
-from hubbub.planner.remarks import MARGIN, weaknesses
+from hubbub.planner.margins import in_people, overall_margin
+from hubbub.planner.remarks import weaknesses
 from hubbub.planner.surveys import survey_error
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
@@ -76,7 +76,7 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
             "unit": one.unit,
             "measures": one.measures,
             "text": described_error(one),
-            "hopeless": MARGIN * one.people >= plan.n / 2,
+            "hopeless": in_people(one, half[one.question]) >= plan.n / 2,
         }
         for one in question_errors(plan)
     ]
