@@ -360,7 +360,7 @@ def test_fakes_that_are_flipped_into_a_label(schema: Schema, n: int, protocol: P
 
 
 def test_many_numbers_of_users_fakes_are_told_apart() -> None:
-    own = plan_from(Schema.one_hot(3), 50, Protocol(0.0, m=Fakes.binomial(21, 516 / 50 / 21)), epsilon=1.0)
+    own = plan_from(Schema.at_most(2, 4), 1, Protocol(0.0, m=Fakes.binomial(1000, 0.5)), epsilon=1.0)
     for level in (0.5, 0.95):
         assert users_coverage(own, margin(own, level)) >= level
 
