@@ -87,8 +87,14 @@ def _chosen(question: Question, family: NoiseFamily, n: int, precision: float, w
         return _with_levels(question, _best_widths(question.buckets, question.missing, family, worth))
     if isinstance(question, Number) and not question.digits:
         digits = _digits(family, n, precision, scarce=worth > WORTH[0])
-        return _best([_with_digits(question, one) for one in digits], family, worth)
+        return _best_digits(question, tuple(digits), family, worth)
     return question
+
+
+@functools.lru_cache(maxsize=256)
+def _best_digits(question: Number, options: tuple[tuple[int, ...], ...], family: NoiseFamily, worth: float) -> Number:
+    """Return the number with the best of several digits: few of them occur along a curve."""
+    return _best([_with_digits(question, one) for one in options], family, worth)
 
 
 @functools.lru_cache(maxsize=256)
@@ -145,10 +151,16 @@ def _widths(buckets: int) -> Iterator[tuple[int, ...]]:
             yield tuple(reversed(tree))
 
 
+@functools.cache
+def _alone(radix: int, family: NoiseFamily) -> float:
+    """Return the error of a number of four digits, for one unit of precision or of loss."""
+    return _error(Number(0, 1, digits=(radix,) * 4), family)
+
+
 def _digits(family: NoiseFamily, n: int, precision: float, *, scarce: bool) -> Iterator[tuple[int, ...]]:
     """Yield digits with so many levels that random rounding adds little to the noise."""
     for radix in ((4,) if family == "laplace" else (2, 4)) + (WIDE if scarce else ()):
-        alone = _error(Number(0, 1, digits=(radix,) * 4), family) / math.sqrt(precision)
+        alone = _alone(radix, family) / math.sqrt(precision)
         levels = min(1 + math.sqrt(n) / (2 * ROUNDED * alone), MAX_LEVELS)
         least = 1 if radix in WIDE else 2
         yield (radix,) * max(least, math.ceil(math.log(levels) / math.log(radix) - 1e-9))
