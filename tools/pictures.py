@@ -1,4 +1,4 @@
-"""Take the pictures of the page Explore in the book and the README: ``python -m tools.pictures [FOLDER]``.
+"""Take the pictures of the studio in the book and the README: ``python -m tools.pictures [FOLDER]``.
 
 Take them on a quiet machine, so that every certificate is there, and look at each before you commit it.
 """
@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +17,12 @@ from playwright.sync_api import Browser, sync_playwright
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 PROGRAM = "from hubbub.cli import main; main(['studio', '--no-open', '--port', '0'])"
+EXPLORE = ("-c", PROGRAM)
+LIVE = ("-m", "tools.demo_studio", "--no-open", "--port", "0")
 PATIENCE = 120_000
 """Milliseconds for all certificates of a picture."""
+BATCHES = 16
+"""Batches on the picture of the page Live, one every five seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +60,39 @@ def take(browser: Browser, address: str, picture: Picture, folder: Path) -> None
     context.close()
 
 
+def take_live(browser: Browser, address: str, folder: Path) -> None:
+    """Wait until the demonstration has released enough batches, and save what the screen shows."""
+    page = browser.new_page(viewport={"width": 1240, "height": 960}, color_scheme="light")
+    page.goto(f"{address}live")
+    page.locator("#headline", has_text=f"in {BATCHES} batches").wait_for(timeout=2 * PATIENCE)
+    page.wait_for_timeout(500)
+    page.screenshot(path=folder / "live.png")
+    page.close()
+
+
+@contextmanager
+def studio(command: Sequence[str]) -> Iterator[str]:
+    """Run a studio, and give its address."""
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            found = next(filter(None, (re.search(r"http://[^/]+/", line) for line in process.stdout)))
+            yield found[0]
+        finally:
+            process.terminate()
+
+
 def main() -> None:
     """Take all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as studio:
-        assert studio.stdout is not None
-        found = re.search(r"http://\S+/", studio.stdout.readline())
-        try:
-            assert found is not None
-            with sync_playwright() as play:
-                browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-                for picture in PICTURES:
-                    take(browser, found[0], picture, folder)
-        finally:
-            studio.terminate()
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        with studio(EXPLORE) as address:
+            for picture in PICTURES:
+                take(browser, address, picture, folder)
+        with studio(LIVE) as address:
+            take_live(browser, address, folder)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ function cards(task, overview) {
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
   put("last-words", !last ? "" : last.state !== "committed" ? `batch ${count(last.bucket)}: ${last.reason ?? "no reason is known"}`
     : `batch ${count(last.bucket)}, released ${when(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess between two answers of one person is right `
-    + `at most ${guessed(last)} of the time`);
+    + `at most ${guessed(last).replace(" ", "\u00a0")} of the time`);
   put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
   put("spent-words", spent && total ? `of ${upwards(total.epsilon)} at δ = ${upwards(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `

@@ -79,8 +79,8 @@ export function cards(one, about, central) {
   marginCard(one, central);
   $('c-guess').textContent = `≤ ${right} of 100`;
   const loss = one.epsilon === null ? 'unlimited' : atMost(one.epsilon);
-  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds (${one.round === null ? 'unlimited' : atMost(one.round)} for one)` : `ε = ${loss}`;
-  $('c-guess-text').textContent = `right, for somebody who knows everybody else’s answer and guesses between two answers of one person. A coin toss is right 50 times. ${one.basis === 'exact' ? 'Exact' : 'Proven'}: ${share}, δ = ${one.delta === 0 ? '0' : `1 in ${atLeast(1 / one.delta)}`}.`;
+  const share = state.rounds > 1 ? `ε\u00a0=\u00a0${loss} for all ${whole(state.rounds)} rounds (${one.round === null ? 'unlimited' : atMost(one.round)} for one)` : `ε\u00a0=\u00a0${loss}`;
+  $('c-guess-text').textContent = `right, for somebody who knows everybody else’s answer and guesses between two answers of one person. A coin toss is right 50 times. ${one.basis === 'exact' ? 'Exact' : 'Proven'}: ${share}, δ\u00a0=\u00a0${one.delta === 0 ? '0' : `1 in ${atLeast(1 / one.delta)}`}.`;
   icons($('icons'), right);
   $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : isText() ? 'shuffler and relay' : 'the shuffler';
   $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
