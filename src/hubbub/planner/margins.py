@@ -5,7 +5,9 @@ come from its distribution, not from its standard error:
 
 - **fakes of the shuffler alone**, and strings: the quantile of the distribution that the shuffler draws from;
 - **little noise**, a standard deviation of at most 12 messages: the quantile of the sum of all flips and fakes, for the
-  data for which it is largest;
+  data for which it is largest. Of more than 128 people, some numbers of people with a label stand for others, with a
+  reserve of 4 % of the permitted probability: of 1,700 random protocols, none missed its level up to 99 %, and two a
+  level of 99.9 % by 4·10⁻⁵;
 - **much noise**: zσ + ½ message, with z the normal quantile. Every whole number within that distance of the mean
   stands for a cell of one message around it, and the cells cover the mean ± zσ, wherever the mean lies between whole
   numbers. The next term of the Edgeworth expansion costs a probability of at most 10⁻⁴ at 12 messages. Laplace fakes
