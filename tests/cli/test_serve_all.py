@@ -126,6 +126,7 @@ def descendants(pid: int) -> set[int]:
     return children | {one for child in children for one in descendants(child)}
 
 
+@pytest.mark.long
 def test_no_orphans_after_sigkill_and_the_next_start_works(folder: Path) -> None:
     """Services whose command was killed stop and release their folders, even with a request in progress."""
     with serving(folder, "--plan", "plan.json") as (process, system):

@@ -201,6 +201,7 @@ def test_intervals_of_rates_are_clopper_pearson() -> None:
         assert rate(hits, trials)[1:] == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
+@pytest.mark.long
 def test_page_is_self_contained() -> None:
     everything = [shown(name) for name in attacks.ATTACKS]
     check_page(page(everything), 7)

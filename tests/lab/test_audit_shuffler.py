@@ -131,6 +131,7 @@ def test_fakes_appended_after_the_records() -> None:
     assert "input block against output block" in names(tried(appended, 40, plan))
 
 
+@pytest.mark.long
 def test_library_shuffler_passes_at_every_point() -> None:
     p = []
     for seed, (kind, name) in enumerate(POINTS):

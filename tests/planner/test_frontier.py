@@ -75,7 +75,7 @@ SMALL = [
     (Schema.one_hot(5), 3000, BUDGET, {"trust": "nobody"}),
     (Schema.one_hot(30), 10**4, Budget(0.3, 1e-8), {"max_messages": 1.0}),
     pytest.param(Schema.bits(6), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}, marks=pytest.mark.slow),
-    (Schema.bits(2), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}),
+    pytest.param(Schema.bits(2), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}, marks=pytest.mark.long),
     pytest.param(Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}, marks=pytest.mark.long),
     pytest.param(Schema.bits(6), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}, marks=pytest.mark.slow),
     pytest.param(Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 300.0}, marks=pytest.mark.long),

@@ -126,6 +126,7 @@ def test_a_folder_serves_one_process_and_one_role(tmp_path: Path) -> None:
     ServiceFolder(tmp_path, "shuffler").close()
 
 
+@pytest.mark.long
 def test_a_service_that_cannot_start_says_why(live: LiveSystem) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "hubbub.service", "shuffler", str(live.folder / "shuffler" / SETTINGS)],
