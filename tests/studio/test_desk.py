@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from starlette.requests import Request
 from tests.studio.conftest import INQUIRY, QUESTIONS, Inline
 
 import hubbub as hb
 from hubbub.canonical import Json
 from hubbub.errors import WireError
 from hubbub.planner import FAMILIES, margin, question_margins
+from hubbub.studio.app import answering
 from hubbub.studio.curves import EPSILONS, PEOPLE
 from hubbub.studio.desk import Desk, Forgotten, Recent
+from hubbub.studio.workers import Job
 
 FAST = ["clear-shuffler-fakes", "split", "local-flip"]
 
@@ -241,3 +244,29 @@ def test_faults_tell_no_data(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("hubbub.studio.work.trials", fail)
     body: dict[str, Json] = {"tab": "a", "plan": one["id"], "shape": "few", "shares": [], "rows": ""}
     assert asyncio.run(desk.simulate(body)) == {"error": "fault: RuntimeError"}
+
+
+def test_work_for_a_reader_who_hangs_up_is_left(desk: Desk, workers: Inline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search may take long: those of closed tabs would keep the others waiting."""
+    left: list[tuple[int, int]] = []
+    begun: list[Job] = []
+
+    async def endless(job: Job) -> dict[str, Any]:
+        begun.append(job)
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(workers, "run", endless)
+    monkeypatch.setattr(workers, "leave", lambda *generation: left.append(generation))
+    asked = json.dumps({"tab": "a", "inquiry": INQUIRY, "margin": 20}).encode()
+    messages = [{"type": "http.request", "body": asked, "more_body": False}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        while len(messages) == 1 and not begun:
+            await asyncio.sleep(0.01)
+        return messages.pop(0)
+
+    request = Request({"type": "http", "method": "POST", "path": "/api/solve", "headers": []}, receive)
+    asyncio.run(asyncio.wait_for(answering(desk.solve)(request), 30))
+    (job,) = begun
+    assert left == [(job.slot, job.generation)]

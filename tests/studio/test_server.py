@@ -264,19 +264,6 @@ def test_a_process_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(run())
 
 
-def test_a_search_ends_with_its_tab(studio: Running) -> None:
-    slow = {**INQUIRY, "kind": "any", "d": 20, "n": 100_000}
-    for number in range(6):
-        asked = {"tab": f"closed {number}", "inquiry": {**slow, "n": 100_000 + number}, "margin": 20}
-        with contextlib.suppress(httpx.TimeoutException):
-            httpx.post(f"{studio.address}api/solve", json=asked, timeout=0.2)
-    end = time.monotonic() + 8
-    while not any(
-        one["state"] == "certified" for one in stream(studio, "open", {**INQUIRY, "n": 3000}, ["clear-shuffler-fakes"])
-    ):
-        assert time.monotonic() < end, "tabs that were closed keep the others waiting"
-
-
 def tracker() -> set[int]:
     """The helper process of multiprocessing, which counts shared resources."""
     from multiprocessing.resource_tracker import _resource_tracker
