@@ -140,7 +140,7 @@ def test_a_withheld_batch_and_a_gap_show_their_reasons(browser: Any, studio: Pro
     assert tab.page.locator("#missing").is_hidden()
     services.gaps = [{"first": 14, "last": 15, "bundles": 700, "reason": "expired"}]
     services.add(withheld(13))
-    tab.wait("#withheld li", f"Batch 13 was withheld (600 people):{NO_PEOPLE}")
+    tab.wait("#withheld li", f"Batch 13 was withheld (600 people): {NO_PEOPLE}")
     tab.wait("#withheld li", "buckets 14 to 15 are missing or incomplete (700 bundles discarded): expired")
     tab.wait("#last", "withheld")
     tab.wait("#rows tr.withheld", "withheld")

@@ -108,7 +108,7 @@ function drawAttacks(one) {
   const planning = (each) => (one.honest <= 1 ? '' : each.compromised > planned ? ', more than planned' : ', as planned');
   const who = (each, place) => {
     if (each.compromised === 0) return 'whoever sees the results';
-    return `${place ? '… and' : 'a reader who'} controls ${each.compromised} % of the users${planning(each)}`;
+    return `${place ? '… and' : 'a reader who'} controls ${each.compromised} % of users${planning(each)}`;
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
   if (isText()) rows.push({ who: 'the shuffler, for rare texts that it had evaluated', guess: 1 });
