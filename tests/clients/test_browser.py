@@ -237,7 +237,11 @@ def check_chaos(browser: Any, tmp_path: Path, people: int, seed: int) -> None:
         page.unroute("**/bundles")
         system.command("shuffler", "rotate")
         page.wait_for_timeout(2500)
-        assert page.evaluate(f"people({people}, {people + batch}, '/relay')") == {"stored": batch}
+        for _ in range(5):  # keys that are gone a second after their rotation: a busy machine needs another try
+            sent = page.evaluate(f"people({people}, {people + batch}, '/relay')")
+            if sent == {"stored": batch}:
+                break
+        assert sent == {"stored": batch}
         page.context.close()
         wait_until(system.drained, "all batches to be delivered")
         counted = system.counted()
