@@ -78,21 +78,30 @@ def fake_noise(
     return FakeCount(mean, variance, None if moments else drawn_sum(drawn, 0.0, batches))
 
 
+def thinned(fakes: Fakes, kept: float) -> Distribution:
+    """Return the distribution of one draw of which each unit is kept with this probability, without its left tail.
+
+    >>> thinned(Fakes.laplace(0.1, 1), 0.5).pmf[:2].round(4).tolist()
+    [0.5, 0.5]
+    """
+    numbers = fakes.pmf
+    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
+    if kept < 1:
+        found = np.zeros(numbers.size)
+        for number in range(first, numbers.size):
+            some = binomial(number, kept)
+            found[some.low : some.high + 1] += numbers[number] * some.pmf
+        first = int(np.searchsorted(found.cumsum(), 1e-18))
+        numbers = found
+    return Distribution(first, numbers[first:])
+
+
 @functools.lru_cache(64)
 def drawn_sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
     """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
     if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
         return None
-    numbers = fakes.pmf
-    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
-    if q > 0:
-        thinned = np.zeros(numbers.size)
-        for number in range(first, numbers.size):
-            kept = binomial(number, 1 - q)
-            thinned[kept.low : kept.high + 1] += numbers[number] * kept.pmf
-        first = int(np.searchsorted(thinned.cumsum(), 1e-18))
-        numbers = thinned
-    distribution = part = Distribution(first, numbers[first:])
+    distribution = part = thinned(fakes, 1 - q)
     for _ in range(times - 1):
         distribution = distribution.plus(part)
     return distribution

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
 from hubbub.fakes import Fakes
-from hubbub.noise import fake_noise, predicted_stderr
+from hubbub.noise import fake_noise, predicted_stderr, thinned
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
 from hubbub.numeric.population import LITTLE, poisson
@@ -192,22 +192,10 @@ def _shuffler_fakes(schema: Schema, protocol: Protocol, drawn: Fakes) -> list[Pa
     if not protocol.sends_records:
         return [(1.0, Distribution(0, drawn.pmf), mean)]
     q, with_bit = protocol.q, schema.records_with_bit
-    total = _repeated(_thinned(drawn, 1 - q), with_bit)
+    total = _repeated(thinned(drawn, 1 - q), with_bit)
     if q > 0:
-        total = total.plus(_repeated(_thinned(drawn, q), schema.size - with_bit))
+        total = total.plus(_repeated(thinned(drawn, q), schema.size - with_bit))
     return [(1.0, total, mean)]
-
-
-def _thinned(drawn: Fakes, kept: float) -> Distribution:
-    """Return the number of units of one draw of which each is kept with this probability."""
-    numbers = drawn.pmf
-    if kept < 1:
-        thinned = np.zeros(numbers.size)
-        for number in np.flatnonzero(numbers).tolist():
-            some = binomial(number, kept)
-            thinned[some.low : some.high + 1] += numbers[number] * some.pmf
-        numbers = thinned
-    return Distribution(0, numbers)
 
 
 def _repeated(one: Distribution, times: int) -> Distribution:
