@@ -150,7 +150,7 @@ sbom: build $(SBOM)/.sbom ## inventory of the wheel with all extras: build/sbom.
 	  --output-format JSON --spec-version 1.6 --validate -o build/sbom.cdx.json build/extras/bin/python
 	$(BIN)/python -m tools.licences build/sbom.cdx.json build/licences.md
 
-LOCK    = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+LOCK    = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --no-strip-extras \
   --no-emit-package hubbub
 COMPILE = $(LOCK) pyproject.toml requirements/build.in
 
