@@ -1,6 +1,7 @@
 """The guarantee in the result of a batch: that of the batch, with the price of overflow at its own size."""
 
 import json
+import math
 from collections import Counter
 
 import numpy as np
@@ -121,7 +122,20 @@ def test_results_of_batches_are_pooled_as_their_estimates_are() -> None:
     np.testing.assert_allclose(both.interval(0.95), whole.interval(0.95), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("change", [{"state": "withheld"}, {"noise": None}, {"values": ["x"]}, {"labels": ["a"]}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "withheld"},
+        {"noise": None},
+        {"values": ["x"]},
+        {"labels": ["a"]},
+        {"values": [math.nan] + 19 * [1.0]},
+        {"values": [math.inf] + 19 * [1.0]},
+        {"stderr": [math.nan] + 19 * [1.0]},
+        {"stderr": [-1.0] + 19 * [1.0]},
+    ],
+    ids=["state", "noise", "no number", "labels", "nan", "infinite", "nan error", "negative error"],
+)
 def test_a_result_that_holds_no_estimate_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(WireError, match=r"result of a batch|noise"):
         estimate_of({**result_of(100), **change})

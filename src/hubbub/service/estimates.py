@@ -30,6 +30,8 @@ def estimate_of(result: Mapping[str, Any]) -> Estimate | SurveyEstimate:
         raise WireError(f"{_WHAT} must have the entry {error.args[0]!r}") from None
     except (TypeError, ValueError):
         raise WireError(f"{_WHAT} must have lists of numbers") from None
+    if not (np.isfinite(values).all() and np.isfinite(stderr).all() and (stderr >= 0).all()):
+        raise WireError(f"{_WHAT} must have finite values and errors of at least 0")
     for array in (values, stderr):
         array.setflags(write=False)
     with legal(_WHAT):
