@@ -578,6 +578,31 @@ def test_pasted_lines_with_long_names_and_without_numbers(visit: Visit) -> None:
     assert page.locator("#sim .chart").first.locator("text", has_text="…").count() == 2
 
 
+def test_pasted_numbers_may_have_commas_between_thousands(visit: Visit) -> None:
+    page = visit.open()
+    page.select_option("#shape", "own")
+    page.fill("#own", "coffee, 1,000,000\nyes, of course, 2,000\nbetween 1,000 and 2,000,500\nwater, Infinity\n")
+    with page.expect_request("**/api/simulate") as sent:
+        page.keyboard.press("Tab")
+    total = 1_002_500
+    assert sent.value.post_data_json["shares"] == [1_000_000 / total, 2_000 / total, 500 / total]
+    page.locator("#sim-problem", has_text="line 4").wait_for(timeout=PATIENCE)
+    assert page.locator("#sim .chart").first.locator("text", has_text="of course").count() == 1
+
+
+def test_labels_with_commas_and_quotes_survive_an_edit(visit: Visit) -> None:
+    questions = [{"name": "size", "kind": "choice", "labels": ["small, red", '5" pipe', "large"]}]
+    page = visit.open(f"{QUICK}&kind=several&questions={quote(json.dumps(questions))}")
+    field = page.get_by_label("Question 1: answers, separated by commas")
+    assert field.input_value() == '"small, red", "5"" pipe", large'
+    with page.expect_request("**/api/outline") as sent:
+        field.fill(f'{field.input_value()}, "open, end')
+        page.keyboard.press("Tab")
+    asked = sent.value.post_data_json["questions"][0]["labels"]
+    assert asked == ["small, red", '5" pipe', "large", '"open', "end"]
+    visit.settle()
+
+
 def test_bounds_with_commas(visit: Visit) -> None:
     page = visit.open(f"{QUICK}&kind=several")
     page.get_by_label("Question 3: highest").fill("12,000")

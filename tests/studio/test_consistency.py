@@ -28,7 +28,7 @@ def words(page: Any, *places: str) -> str:
 
 def lower_half(page: Any) -> str:
     """Return what follows from a plan: simulations, ladder, dropouts, assumptions."""
-    return words(page, "sim", "ladder", "drop-text", "sentences").strip()
+    return words(page, "sim", "sim-problem", "ladder", "drop-text", "sentences").strip()
 
 
 def test_what_is_taken_along_is_what_is_shown(visit: Visit) -> None:
@@ -111,7 +111,7 @@ def test_a_resized_page_draws_no_simulation_of_another_question(visit: Visit) ->
 def test_what_cannot_be_computed_is_told(visit: Visit) -> None:
     page = visit.page
     page.route("**/api/attack", lambda route: route.fulfill(json={"late": True}))
-    page.route("**/api/simulate", lambda route: route.fulfill(json={"error": "fault: Nonesuch"}))
+    page.route("**/api/simulate", lambda route: route.fulfill(json={"error": "internal error: Nonesuch"}))
     page.goto(f"{visit.studio.address}{QUICK}")
     page.locator("#sim-problem", has_text="Nonesuch").wait_for(timeout=PATIENCE)
     assert "too long" in words(page, "drop-text")
@@ -124,6 +124,27 @@ def test_what_cannot_be_computed_is_told(visit: Visit) -> None:
     page.locator("#again").click()
     visit.settle()
     assert words(page, "sim-problem") == ""
+
+
+def test_a_warning_about_pasted_people_does_not_outlive_them(visit: Visit) -> None:
+    page = visit.open()
+    page.select_option("#shape", "own")
+    page.fill("#own", "tea, 1\ncoffee, 2\nno number\n")
+    page.keyboard.press("Tab")
+    page.locator("#sim-problem", has_text="line 3").wait_for(timeout=PATIENCE)
+    page.goto(f"{visit.studio.address}#kind=strings&trust=nobody&n=2000")
+    page.locator("#verdict", has_text="need a shuffler").wait_for(timeout=PATIENCE)
+    page.locator("main[aria-busy=false]").wait_for(timeout=PATIENCE)
+    assert lower_half(page) == ""
+
+
+def test_a_simulation_that_is_refused_leaves_no_other_one(visit: Visit) -> None:
+    page = visit.open()
+    page.route("**/api/simulate", lambda route: route.fulfill(status=422, json={"error": "shares must be numbers"}))
+    page.locator("#again").click()
+    page.locator("#sim-problem", has_text="must be numbers").wait_for(timeout=PATIENCE)
+    assert page.locator("#sim-problem").is_visible()
+    assert words(page, "sim") == ""
 
 
 def test_the_keyboard_stays_in_the_editor_of_questions(visit: Visit) -> None:

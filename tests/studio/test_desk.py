@@ -243,7 +243,7 @@ def test_faults_tell_no_data(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("hubbub.studio.work.trials", fail)
     body: dict[str, Json] = {"tab": "a", "plan": one["id"], "shape": "few", "shares": [], "rows": ""}
-    assert asyncio.run(desk.simulate(body)) == {"error": "fault: RuntimeError"}
+    assert asyncio.run(desk.simulate(body)) == {"error": "internal error: RuntimeError"}
 
 
 def test_work_for_a_reader_who_hangs_up_is_left(desk: Desk, workers: Inline, monkeypatch: pytest.MonkeyPatch) -> None:

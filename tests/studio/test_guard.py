@@ -118,9 +118,9 @@ def test_a_fault_is_told_by_its_kind_and_place_alone(
     monkeypatch.setattr(Desk, "solve", broken)
     broken.__name__ = "solve"
     answer = ask("POST", "/api/solve", headers=OWN, json={"a": "secret"}, raising=False)
-    assert (answer.status_code, answer.json()) == (500, {"error": "fault: KeyError"})
+    assert (answer.status_code, answer.json()) == (500, {"error": "internal error: KeyError"})
     assert "content-security-policy" in answer.headers
-    assert "fault: KeyError in test_guard.py" in caplog.text
+    assert "internal error: KeyError in test_guard.py" in caplog.text
     assert "secret" not in caplog.text
 
 

@@ -125,8 +125,8 @@ async def _fault(request: Request, error: Exception) -> Response:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     where = f"{Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}" if place is not None else "unknown"
-    log.error("fault: %s in %s", type(error).__name__, where)
-    return _json({"error": f"fault: {type(error).__name__}"}, 500)
+    log.error("internal error: %s in %s", type(error).__name__, where)
+    return _json({"error": f"internal error: {type(error).__name__}"}, 500)
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -126,4 +126,4 @@ def run(task: str, arguments: dict[str, Any], stop: Stop) -> dict[str, Any]:
     except HubbubError as error:
         return {"error": str(error)}
     except Exception as error:  # a fault of hubbub must not end the page, and its text may hold people's answers
-        return {"error": f"fault: {type(error).__name__}"}
+        return {"error": f"internal error: {type(error).__name__}"}

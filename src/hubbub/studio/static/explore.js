@@ -73,7 +73,7 @@ function drawNow() {
 /** The range of a number whose mean is wanted: its curves are errors of the mean, not of people. */
 const meanOf = () => (state.kind === 'number' && state.measure === 'mean' ? state.high - state.low : null);
 
-const REST = ['sim', 'ladder', 'drop-text', 'sentences'];
+const REST = ['sim', 'sim-problem', 'ladder', 'drop-text', 'sentences'];
 
 /** Hide what belongs to another state, at its place, until it is replaced. */
 function outdate() {
@@ -254,13 +254,16 @@ async function follow(again = false) {
     followed = drawn.panels && left.steps ? key : '';
     simulated = drawn.panels ? drawn : null;
     attacked = left.steps ? left : null;
-    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long; try again.' : warning());
     online();
     drawRest();
+    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long; try again.' : warning());
     if (!left.steps) $('drop-text').textContent = left.error ?? 'The attacks take too long to compute; try again.';
   } catch (error) {
-    if (refused(error)) $('sim-problem').textContent = error.message;
-    else trouble(error, renew);
+    if (refused(error)) {
+      outdate();
+      drawRest();
+      $('sim-problem').textContent = error.message;
+    } else trouble(error, renew);
   }
 }
 
@@ -299,16 +302,17 @@ function online() {
 
 // People who answer, chosen or pasted.
 
-/** Pasted lines: a name, which may hold commas, and a number, which may be followed by a percent sign. */
-const pastedLines = () => $('own').value.split('\n').filter((line) => line.trim()).map((line) => /^(.*)[,;\t]\s*([^,;\t]*?)\s*%?\s*$/.exec(line));
-const isLine = (line) => line !== null && line[2] !== '' && Number(line[2]) >= 0;
-const lines = () => pastedLines().filter(isLine).map((line) => [line[1], line[2]]);
+/** Pasted lines: a name, which may hold commas, and a number, which may have commas between thousands and a percent sign. */
+const LINE = /^(.*?)[,;\t]\s*([1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|[^,;\t]*?)\s*%?\s*$/;
+const pastedLines = () => $('own').value.split('\n').filter((line) => line.trim()).map((line) => LINE.exec(line));
+const isLine = (line) => line !== null && typed(line[2]) >= 0 && typed(line[2]) < Infinity;
+const lines = () => pastedLines().filter(isLine).map((line) => [line[1], typed(line[2])]);
 const unread = () => pastedLines().map((line, place) => (isLine(line) ? 0 : place + 1)).filter(Boolean);
 const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `${isText() ? 'text' : 'answer'} ${place + 1}`;
 
 function warning() {
   if (state.shape !== 'own' || isSurvey()) return '';
-  const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => Number(line[1]) > 100);
+  const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => line[1] > 100);
   if (skipped.length) return `Left out, because no number is at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
   return large ? 'Percentages above 100 count as 100.' : '';
 }
@@ -316,7 +320,7 @@ function warning() {
 function pasted() {
   if (state.shape !== 'own') return { shape: state.shape, shares: [], rows: '' };
   if (isSurvey()) return { shape: 'few', shares: [], rows: $('own').value.trim() };
-  const given = lines().map((line) => Number(line[1])), total = given.reduce((sum, one) => sum + one, 0) || 1;
+  const given = lines().map((line) => line[1]), total = given.reduce((sum, one) => sum + one, 0) || 1;
   // Whoever may give several answers: shares of the people for each of them, or percentages, which add up to nothing.
   const unit = state.kind === 'one' || isText() ? total : given.every((one) => one <= 1) ? 1 : 100;
   const shares = Array.from({ length: isText() ? given.length : state.d }, (_, i) => (given[i] ?? 0) / unit);

@@ -6,8 +6,11 @@ const KINDS = { choice: 'one of', flag: 'yes or no', number: 'a number: mean', s
 const EMPTY = {
   choice: { labels: ['a', 'b', 'c'] }, flag: {}, number: { low: 0, high: 100 }, scale: { low: 0, high: 100, buckets: 64 },
 };
+/** Labels in one line, separated by commas; one that holds a comma is quoted as in a CSV file. */
+const joined = (labels) => labels.map((one) => (/[",]/.test(one) ? `"${one.replaceAll('"', '""')}"` : one)).join(', ');
+const split = (text) => [...text.matchAll(/\s*(?:"((?:[^"]|"")*)"|([^,]*))\s*(?:,|$)/g)].map(([, quoted, plain]) => (quoted?.replaceAll('""', '"') ?? plain).trim()).filter(Boolean);
 /** The fields of each kind: a name, the text of a question, and the question with another text. */
-const LABELS = ['answers, separated by commas', (one) => one.labels.join(', '), (one, text) => ({ ...one, labels: text.split(',').map((each) => each.trim()).filter(Boolean) })];
+const LABELS = ['answers, separated by commas', (one) => joined(one.labels), (one, text) => ({ ...one, labels: split(text) })];
 const BOUNDS = [['lowest', (one) => String(one.low), (one, text) => ({ ...one, low: bound(text, one.low) })],
   ['highest', (one) => String(one.high), (one, text) => ({ ...one, high: bound(text, one.high) })]];
 const FIELDS = { choice: [LABELS], flag: [], number: BOUNDS, scale: BOUNDS };
