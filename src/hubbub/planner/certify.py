@@ -165,7 +165,7 @@ def smallest(
 
     parameter = falling_root(excess, guess, top, relative=relative, bend=gaussian_tail(goal))[1]
     if math.isinf(parameter):
-        raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
+        raise Infeasible(f"even the most noise tried does not meet {_terms(request, budget)}")
     return settled(request, make(parameter), budget)
 
 
@@ -178,8 +178,12 @@ def settled(
     guarantee = prove(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
     if not guarantee.meets(budget):
         figures = f"({guarantee.epsilon:.6g}, {guarantee.delta:.3g})-DP"
-        raise Infeasible(f"{protocol} gives {figures}, which does not meet {budget}; raise epsilon, delta or n")
+        raise Infeasible(f"its noise gives {figures}, which does not meet {_terms(request, budget)}")
     return Calibrated(protocol, request.n, guarantee)
+
+
+def _terms(request: Request, budget: Budget) -> str:
+    return f"ε = {budget.epsilon:.6g} and δ = {budget.delta:.3g} with {request.n:,} people; more may help"
 
 
 def first_budget(request: Request) -> Budget:
