@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from tests.studio.conftest import INQUIRY, QUESTIONS, Inline
 import hubbub as hb
 from hubbub.canonical import Json
 from hubbub.errors import WireError
-from hubbub.planner import FAMILIES, margin, question_margins
+from hubbub.planner import FAMILIES, margin, outline, question_margins
+from hubbub.planner.deadlines import Late, check_time, until
+from hubbub.schema import Schema
 from hubbub.studio.app import answering
 from hubbub.studio.curves import EPSILONS, PEOPLE
 from hubbub.studio.desk import Desk, Forgotten, Recent
@@ -270,3 +274,31 @@ def test_work_for_a_reader_who_hangs_up_is_left(desk: Desk, workers: Inline, mon
     asyncio.run(asyncio.wait_for(answering(desk.solve)(request), 30))
     (job,) = begun
     assert left == [(job.slot, job.generation)]
+
+
+def test_curves_for_a_reader_who_hangs_up_are_left(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(*_: object) -> dict[str, Any]:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.01)
+                check_time()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr("hubbub.studio.curves.Axis.outline", endless)
+
+    async def run() -> None:
+        asked = asyncio.ensure_future(desk.outline(INQUIRY))
+        assert await asyncio.to_thread(begun.wait, 10)
+        asked.cancel()
+        assert await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(run())
+
+
+def test_outlines_stop_with_their_time() -> None:
+    with until(lambda: True), pytest.raises(Late):
+        outline(Schema.one_hot(4), 1000, epsilon=1.0, delta=1e-6, people=[100, 1000])

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tests.cli.conftest import call
 from tests.studio.conftest import INQUIRY, Running
 from tests.studio.live.process import started
 
+from hubbub.studio.desk import Desk
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.workers import LATE, STALE, TABS, Job, Workers
 
@@ -262,6 +264,58 @@ def test_a_process_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch)
             workers.end()
 
     asyncio.run(run())
+
+
+def test_a_process_that_does_not_start_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.studio.workers.STARTING", 0.5)
+
+    async def run() -> None:
+        workers = Workers(1)
+        try:
+            (pid,) = (one.process.pid for one in workers._all if one.niceness)
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.wait_for(workers.ready(), 10)
+            found = await workers.run(job(workers, "a", 1, INQUIRY, "split"))
+            assert found["state"] == "certified"
+            assert not alive(pid)
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def test_searches_for_epsilon_leave_a_process_to_certificates() -> None:
+    async def run() -> None:
+        workers = Workers(2)
+        desk = Desk(workers)
+        try:
+            await workers.ready()
+            hard = [{**INQUIRY, "kind": "any", "d": 9, "n": 100_000 + place} for place in range(2)]
+            bodies = [{"tab": f"s{place}", "inquiry": one, "margin": 30.0} for place, one in enumerate(hard)]
+            searches = [asyncio.ensure_future(desk.solve(one)) for one in bodies]
+            await asyncio.sleep(0.3)
+            other = await workers.run(job(workers, "b", 1, INQUIRY, "clear-shuffler-fakes"))
+            assert other["state"] == "certified"
+            assert not any(one.done() for one in searches)
+            for one in searches:
+                one.cancel()
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def test_a_studio_that_is_stopped_while_it_starts_ends_its_processes() -> None:
+    command = [sys.executable, "-c", "from hubbub.cli import main; main()", "studio", "--port", "0", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:
+        while not (found := children(studio.pid)):
+            assert studio.poll() is None
+            time.sleep(0.005)
+        studio.terminate()
+        _, said = studio.communicate(timeout=20)
+        assert (studio.returncode, said) == (0, "")
+        assert not any(alive(one) for one in found)
 
 
 def tracker() -> set[int]:

@@ -7,6 +7,7 @@ from typing import Unpack
 
 from hubbub.errors import NON_NEGATIVE, POSITIVE, check_choice, check_items, check_real, check_type, check_whole, reject
 from hubbub.planner.comparison import proposed
+from hubbub.planner.deadlines import check_time
 from hubbub.planner.families import FAMILIES
 from hubbub.planner.request import Limits, Request, given_budget
 from hubbub.plans import MAX_PEOPLE
@@ -95,6 +96,7 @@ def outline(
 
 def _errors(request: Request) -> dict[str, float]:
     """Return about the error of each family that applies, without those that have none in doubles."""
+    check_time()
     proposals, _ = proposed(request)
     return {family.key: one.expected for family, one in proposals if math.isfinite(one.expected)}
 

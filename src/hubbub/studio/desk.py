@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole, reject
 from hubbub.planner import FAMILIES
+from hubbub.planner.deadlines import until
 from hubbub.studio import curves
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.trials import SHAPES
@@ -23,6 +26,8 @@ PATIENCE = 20.0
 """Time for a simulation, a search for ε and a report."""
 KEPT = 600
 """Certificates, and plans, that are kept for tabs that ask again."""
+THREADS = 2
+"""Curves that are computed at the same time: more of them would only wait for each other."""
 MARGIN = Interval(1e-6, 1e9)
 LAST_GENERATION = 2**53
 
@@ -61,6 +66,7 @@ class Desk:
         self._plans: Recent[str] = Recent(KEPT)
         self._outlines: Recent[Answer] = Recent(KEPT)
         self._first: Recent[str] = Recent(KEPT)
+        self._threads = ThreadPoolExecutor(THREADS)
 
     async def outline(self, body: Json) -> Answer:
         """Return the uncertified curves of an inquiry; each axis is computed once.
@@ -76,10 +82,23 @@ class Desk:
             key = axis.key(inquiry)
             known = self._outlines.get(key)
             if known is None:
-                known = await asyncio.to_thread(axis.outline, inquiry)
+                known = await self._computed(axis.outline, inquiry)
                 self._outlines.put(key, known)
             found.append(known)
-        return await asyncio.to_thread(curves.merged, inquiry, *found)
+        return await self._computed(curves.merged, inquiry, *found)
+
+    async def _computed(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Run a function in one of few threads; if its reader hangs up, it ends at the next point of a curve."""
+        left = threading.Event()
+
+        def compute() -> Answer:
+            with until(left.is_set):
+                return function(*arguments)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
+        finally:
+            left.set()
 
     async def preview(self, body: Json) -> Answer:
         """Return the certificate of the family that the page shows first if it is known, or a preliminary one.
@@ -189,7 +208,7 @@ class Desk:
         with legal("the request"):
             margin = check_real("margin", read.real("margin"), MARGIN)
         inquiry = Inquiry.from_document(read["inquiry"])
-        return await self._ask("solve", _tab(read), {"inquiry": inquiry, "margin": margin})
+        return await self._ask("solve", _tab(read), {"inquiry": inquiry, "margin": margin}, patient=True)
 
     async def report(self, body: Json) -> Answer:
         """Return the report on a plan, beside others that were certified."""
@@ -205,13 +224,23 @@ class Desk:
             raise Forgotten
         return found
 
-    async def _ask(self, task: str, tab: str, arguments: Answer, *, urgent: bool = False) -> Answer:
+    async def _ask(
+        self, task: str, tab: str, arguments: Answer, *, urgent: bool = False, patient: bool = False
+    ) -> Answer:
         """Run a task that a newer one of the same tab replaces."""
         generation = time.monotonic_ns()
         slot = self._workers.newest(f"{task} {tab}", generation)
         await self._workers.ready(urgent=urgent)
         end = time.monotonic() + (SECONDS if urgent else PATIENCE)
-        job = Job(task=task, arguments=arguments, slot=slot, generation=generation, deadline=end, urgent=urgent)
+        job = Job(
+            task=task,
+            arguments=arguments,
+            slot=slot,
+            generation=generation,
+            deadline=end,
+            urgent=urgent,
+            patient=patient,
+        )
         try:
             return await self._workers.run(job)
         finally:

@@ -13,7 +13,7 @@ from hubbub.errors import check_whole
 from hubbub.studio.app import create_app
 from hubbub.studio.guard import App
 from hubbub.studio.live.routes import live_routes
-from hubbub.studio.workers import Workers
+from hubbub.studio.workers import Workers, leave_no_dump
 
 if TYPE_CHECKING:
     from hubbub.studio.live.feed import LiveFeed
@@ -77,15 +77,22 @@ async def _follow(
 
 
 async def _serve(listening: socket.socket, ready: Callable[[str], None], count: int, feed: "LiveFeed | None") -> None:
-    port = listening.getsockname()[1]
+    port, told = listening.getsockname()[1], asyncio.Event()
+    for one in SIGNALS:  # before there are processes that outlive this one
+        asyncio.get_running_loop().add_signal_handler(one, told.set)
+    leave_no_dump()
     workers = Workers(count)
     try:
+        await asyncio.sleep(0)  # lets a signal that came meanwhile be told
+        if told.is_set():
+            return
         server = _Server(_config(create_app(workers, hosts(port), routes=live_routes(feed))))
-        loop = asyncio.get_running_loop()
-        for one in SIGNALS:
-            loop.add_signal_handler(one, _stop, server, feed)
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         ready(f"http://{HOST}:{port}/")
+        stopping = asyncio.ensure_future(told.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        _stop(server, feed)
         await serving
     finally:
         workers.end()

@@ -20,13 +20,20 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
 V = TypeVar("V")
 TABS = 4096
 """Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
 OVERDUE = 10.0
 """Seconds after its deadline after which the process of a job is killed: a single step may take minutes."""
+STARTING = 60.0
+"""Seconds that a process gets to load what it needs before it is killed."""
 GRACE = 0.5
-"""Seconds that a process gets to end before it is killed."""
+"""Seconds that processes get to end before they are killed."""
 YIELDING = 10
 """Niceness of the processes for tasks that are not urgent."""
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -51,9 +58,16 @@ class Job:
     patient: bool = False
 
 
+def leave_no_dump() -> None:
+    """Let a crash of this process write nothing to a disk: its memory may hold what people pasted."""
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def serve(pipe: Connection, generations: Any, niceness: int) -> None:
     """Run jobs until the pipe closes: the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends its workers
+    leave_no_dump()
     if hasattr(os, "nice"):
         os.nice(niceness)
     from hubbub.studio import work  # noqa: PLC0415 (loads numpy; the server does not wait for it)
@@ -100,13 +114,8 @@ class Worker:
         answer: dict[str, Any] = self._pipe.recv()
         return answer
 
-    def end(self) -> None:
-        """End the process, gently first."""
-        self.process.terminate()
-        self.process.join(GRACE)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join(GRACE)
+    def close(self) -> None:
+        """Close the pipe to a process that has ended."""
         self._pipe.close()
 
 
@@ -165,8 +174,12 @@ class Workers:
         worker = await idle.get()
         try:
             if urgent not in self._warm:
+                started = asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
+                done, _ = await asyncio.wait({started}, timeout=STARTING)
+                if not done:
+                    worker.process.kill()  # the first job replaces it
                 with contextlib.suppress(EOFError, OSError):
-                    await asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
+                    await started
                 self._warm.add(urgent)
         finally:
             idle.put_nowait(worker)
@@ -218,7 +231,7 @@ class Workers:
 
     async def _replaced(self, worker: Worker) -> Worker:
         """Start a process in the place of one that has ended."""
-        await asyncio.to_thread(worker.end)
+        await asyncio.to_thread(_end, [worker])
         made = Worker(self._generations, worker.niceness)
         self._all[self._all.index(worker)] = made
         return made
@@ -226,8 +239,20 @@ class Workers:
     def end(self) -> None:
         """End all processes, and start no more."""
         self._ended = True
-        for one in self._all:
-            one.process.terminate()
-        for one in self._all:
-            one.end()
+        _end(self._all)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _end(workers: list[Worker]) -> None:
+    """End processes, gently first; all of them together, as each may need the whole time."""
+    for one in workers:
+        one.process.terminate()
+    killing = time.monotonic() + GRACE
+    for one in workers:
+        one.process.join(max(0.0, killing - time.monotonic()))
+    for one in workers:
+        if one.process.is_alive():
+            one.process.kill()
+    for one in workers:
+        one.process.join(GRACE)
+        one.close()
