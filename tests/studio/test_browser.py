@@ -393,7 +393,7 @@ def test_a_preliminary_plan_is_shown_and_cannot_be_taken(visit: Visit) -> None:
 
 def test_strings_that_nobody_listed(visit: Visit) -> None:
     page = visit.open("#kind=strings&trust=shuffler-noise&delta=8")
-    assert "if 41 people hold it" in page.inner_text("#verdict").replace("\u00a0", " ")
+    assert "A text of 41 people is shown in 95 of 100" in page.inner_text("#verdict").replace("\u00a0", " ")
     assert page.inner_text("#c-trust") == "shuffler and relay"
     assert "but not whose" in page.inner_text("#c-trust-text")
     assert "--strings 64 " in page.inner_text("#take")
@@ -581,13 +581,54 @@ def test_pasted_lines_with_long_names_and_without_numbers(visit: Visit) -> None:
 def test_pasted_numbers_may_have_commas_between_thousands(visit: Visit) -> None:
     page = visit.open()
     page.select_option("#shape", "own")
-    page.fill("#own", "coffee, 1,000,000\nyes, of course, 2,000\nbetween 1,000 and 2,000,500\nwater, Infinity\n")
+    read = ["coffee, 1,000,000", "yes, of course, 2,000", "5,400", "", "tea;1,100"]
+    unread = ["between 1,000 and 2,000,500", "tea, 0,5", "tea, -1,500", "tea, $1,500", "water, Infinity"]
+    page.fill("#own", "\n".join([*read, *unread, f"a,{50_000 * ' '},x"]))
     with page.expect_request("**/api/simulate") as sent:
         page.keyboard.press("Tab")
-    total = 1_002_500
-    assert sent.value.post_data_json["shares"] == [1_000_000 / total, 2_000 / total, 500 / total]
-    page.locator("#sim-problem", has_text="line 4").wait_for(timeout=PATIENCE)
+    counts = [1_000_000, 2_000, 400, 1_100]
+    assert sent.value.post_data_json["shares"] == [one / sum(counts) for one in counts]
+    page.locator("#sim-problem", has_text="lines 6, 7, 8, 9, 10, 11").wait_for(timeout=PATIENCE)
     assert page.locator("#sim .chart").first.locator("text", has_text="of course").count() == 1
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.wait_for_timeout(300)
+    assert "lines 6" in page.inner_text("#sim-problem")
+    page.fill("#own", "nothing\nto read")
+    page.keyboard.press("Tab")
+    page.locator("#sim-problem", has_text="No line could be read").wait_for(timeout=PATIENCE)
+
+
+def test_a_comma_is_no_decimal_point(visit: Visit) -> None:
+    """0,5 must not become 5: a tenth of the protection."""
+    page = visit.open()
+    page.fill("#eps-text", "0,5")
+    page.keyboard.press("Enter")
+    assert page.input_value("#eps-text") == "1"
+    assert "0.5" in page.evaluate("document.getElementById('eps-text').validationMessage")
+    page.fill("#eps-text", "0.5")
+    page.keyboard.press("Enter")
+    visit.settle()
+    assert page.evaluate("document.getElementById('eps-text').validationMessage") == ""
+    assert "eps=0.5" in page.url
+    page.fill("#goal", "2,5")
+    page.locator("#solve").click()
+    page.locator("#goal-text", has_text="2.5").wait_for(timeout=PATIENCE)
+    page.fill("#n-text", "12,000")
+    page.keyboard.press("Enter")
+    visit.settle()
+    assert "n=12000" in page.url
+
+
+def test_margins_below_a_tenth_of_a_person_are_not_told(visit: Visit) -> None:
+    page = visit.open("#eps=20&trust=shuffler-noise&n=1000&d=3")
+    assert page.inner_text("#c-margin") == "± 0.1 people"
+    assert not re.search(r"\de-", page.inner_text("#verdict") + page.inner_text("#c-margin-text"))
+
+
+def test_texts_that_too_few_can_hold(visit: Visit) -> None:
+    page = visit.open("#kind=strings&trust=shuffler-noise&n=10")
+    assert "Nothing can be learnt: a text is shown only if about 31 people" in page.inner_text("#verdict")
+    visit.check()
 
 
 def test_labels_with_commas_and_quotes_survive_an_edit(visit: Visit) -> None:

@@ -5,8 +5,15 @@ import { percent, short } from './common.js';
 const BASE = { className: 'plot', style: { background: 'transparent' } };
 const SYMBOLS = { nobody: 'triangle', shuffling: 'circle', 'shuffler-noise': 'square' };
 const colour = (trust) => `var(--t-${trust})`;
-const compact = d3.format('~s');
+const compact = (value) => d3.format('~s')(value).replace('G', 'B');
 const plain = (value) => (value === 0 ? '0' : short(value));
+const few = (box) => (box.clientWidth < 420 ? 3 : 4);
+/** Ticks with as many digits as tell them apart; from ``most`` on with a letter for thousands or millions. */
+function ticked(values, most) {
+  const [low = 0, high = 0] = d3.extent(values), step = d3.tickStep(low, high, 4) || 1, size = Math.max(Math.abs(low), Math.abs(high));
+  if (size < 1e-3) return d3.format('.2~e');
+  return size < most ? d3.format(`,.${d3.precisionFixed(step)}f`) : (value) => d3.format(`.${d3.precisionRound(step, size)}~s`)(value).replace('G', 'B');
+}
 /** Powers of ten between two values; a logarithmic axis has no others, so that its grid stays quiet. */
 const powers = (low, high) => d3.range(Math.ceil(Math.log10(low)), Math.floor(Math.log10(high)) + 1).map((power) => Number(`1e${power}`));
 
@@ -30,7 +37,8 @@ export function precision(box, { families, found, chosen, axis, here, central, p
   const dots = shown.filter((one) => found[one.family]?.state === 'certified')
     .map((one) => ({ ...one, x: here, y: mean === null ? found[one.family].curve : found[one.family].questions[0].margin, title: found[one.family].name }));
   const all = [...points, ...dots, ...central.map(([, y]) => ({ y }))].map((one) => one.y).filter((y) => y > 0); // a count that is exact 95 of 100 times is drawn at the lower edge
-  const low = Math.max(1e-9, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
+  // Below a tenth of a person, lines would say nothing, and squeeze the others.
+  const low = Math.max(mean === null ? 0.1 : 1e-9, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
   const own = (one) => one.family === chosen;
   const bottom = low / 1.3;
   const most = mean ?? people, cap = axis === 'by_epsilon' ? Math.min(top, Math.max(most, 4 * low)) : top;
@@ -38,7 +46,7 @@ export function precision(box, { families, found, chosen, axis, here, central, p
     height: 250, marginLeft: 46, marginRight: 16, marginBottom: 42,
     x: { type: 'log', label: axis === 'by_epsilon' ? 'ε' : 'people', tickFormat: axis === 'by_epsilon' ? '~g' : compact, ticks: 5 },
     y: { type: 'log', label: mean === null ? '± people' : '± error of the mean', domain: [bottom, cap * 1.2], clamp: true, tickFormat: (value) => (value < 1 ? plain(value) : compact(value)), ticks: powers(bottom, cap * 1.2) },
-    symbol: { domain: Object.keys(SYMBOLS), range: Object.values(SYMBOLS) },
+    symbol: { domain: Object.keys(SYMBOLS), range: Object.values(SYMBOLS) }, r: { type: 'identity' },
     marks: [
       Plot.gridY(powers(bottom, cap * 1.2), { stroke: 'var(--line)', strokeOpacity: 1 }),
       Plot.ruleX([here], { stroke: 'var(--control)', strokeDasharray: '2 4' }),
@@ -62,7 +70,7 @@ export function precision(box, { families, found, chosen, axis, here, central, p
 const placed = (panel) => panel.rows.map((row, place) => ({ ...row, place, label: cut(row.label, 18) }));
 const labels = (rows) => ({ label: null, domain: rows.map((row) => row.place), tickFormat: (place) => rows[place].label, tickSize: 0 });
 
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 8)}…${text.slice(-7)}` : text);
 
 /** The truth, an estimate with its interval, and the estimates of other collections. */
 export function collected(box, panel, label) {
@@ -70,7 +78,7 @@ export function collected(box, panel, label) {
   const counts = panel.unit === 'people', wide = d3.max(rows, (row) => row.label.length) ?? 4;
   place(box, {
     height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
-    x: { label: panel.unit || null, tickFormat: counts ? compact : plain, ticks: 4, nice: true },
+    x: { label: panel.unit || null, tickFormat: counts ? compact : ticked(rows.flatMap((row) => [row.truth, row.low, row.high]), 1e5), ticks: few(box), nice: true },
     y: labels(rows),
     marks: [
       counts ? Plot.barX(rows, { x: 'truth', y: 'place', fill: 'var(--bar)', insetTop: 3, insetBottom: 3 })
@@ -85,9 +93,10 @@ export function errors(box, panel, label) {
   const rows = placed(panel);
   const others = rows.flatMap((row) => row.others.map((value) => ({ place: row.place, x: value - row.truth })));
   const wide = d3.max(rows, (row) => row.label.length) ?? 4;
+  const shown = ticked([...others.map((one) => one.x), ...rows.flatMap((row) => [row.low - row.truth, row.high - row.truth])], 1e3);
   place(box, {
     height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
-    x: { label: panel.unit || null, tickFormat: (value) => (value > 0 ? `+${short(value)}` : short(value)), ticks: 4, nice: true },
+    x: { label: panel.unit || null, tickFormat: (value) => (value > 0 ? `+${shown(value)}` : shown(value)), ticks: few(box), nice: true },
     y: labels(rows),
     marks: [
       Plot.ruleX([0], { stroke: 'var(--ink)' }),

@@ -31,8 +31,14 @@ export function atLeast(value) {
   return short(Math.floor(value / unit + 1e-6) * unit);
 }
 
-/** A number as people type it, with commas between thousands; NaN if there is none. */
-export const typed = (text) => (text.trim() ? Number(text.replaceAll(',', '')) : NaN);
+/** A number as people type it, with commas between thousands; NaN if there is none, or if a comma may be a decimal point. */
+export function typed(text) {
+  const given = text.trim();
+  return /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$/.test(given) ? Number(given.replaceAll(',', '')) : given ? Number(given) : NaN;
+}
+
+/** A margin in people: what is smaller than a tenth of a person is right to within that, and zero is zero. */
+export const ofPeople = (value) => short(value > 0 ? Math.max(value, 0.1) : value);
 
 export const whole = (value) => Math.round(value).toLocaleString('en');
 

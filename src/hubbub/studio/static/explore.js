@@ -2,7 +2,7 @@
 import { $, Refused, ask, asked, atMost, copy, download, el, ofHundred, stream, typed, whole } from './common.js';
 import { collected, errors, ladder, precision } from './charts.js';
 import { editor, fresh } from './questions.js';
-import { cards, status, table, verdict } from './result.js';
+import { cards, status, steady, table, verdict } from './result.js';
 import { change, inquiry, isSurvey, isText, read, state, write } from './state.js';
 
 const log = (low, high, steps) => ({
@@ -24,7 +24,8 @@ const MOST_EPSILON = 20;
 let outline = NOTHING;
 let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
 let answered = 0; // the generation of the outline: certificates of another state must not be shown with this one
-let waiting = false, found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
+let waiting = false, found = {}, simulated = null, attacked = null, problem = '', // the problem is one of the simulation
+   form = 'command', generation = Date.now(), control = new AbortController();
 const timings = [];
 Object.defineProperty(window, 'studio', { value: { timings, state } });
 
@@ -52,6 +53,7 @@ function drawNow() {
   $('main').classList.remove('stale');
   const one = shown = chosen(), about = settled() && !waiting ? undefined : guessed();
   const late = outline.families.some((each) => better(each, one));
+  steady(!one && about !== undefined);
   verdict(one, { about, late, missed: missed(one), problem: outline.problem });
   cards(one, about, outline.central.here);
   const common = { families: outline.families, found, chosen: one?.family, people: state.n, mean: meanOf() };
@@ -78,7 +80,7 @@ const REST = ['sim', 'sim-problem', 'ladder', 'drop-text', 'sentences'];
 /** Hide what belongs to another state, at its place, until it is replaced. */
 function outdate() {
   simulated = attacked = null;
-  followed = '';
+  problem = followed = '';
   for (const id of REST) $(id).classList.add('outdated');
 }
 
@@ -99,6 +101,7 @@ function drawRest() {
     collected(left, named, `Simulated estimates of ${panel.name || 'all answers'} with intervals beside the truth`);
     errors(right, named, `Errors of the simulated estimates of ${panel.name || 'all answers'}`);
   }
+  $('sim-problem').textContent = problem;
   if (one && attacked) drawAttacks(one);
   $('sentences').replaceChildren(...(one && !one.preliminary ? one.sentences : []).map((text) => el('li', { textContent: text })));
 }
@@ -111,12 +114,12 @@ function drawAttacks(one) {
     return `${place ? '… and' : 'a reader who'} controls ${each.compromised} % of users${planning(each)}`;
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
-  if (isText()) rows.push({ who: 'the shuffler, for rare texts that it had evaluated', guess: 1 });
+  if (isText()) rows.push({ who: 'the shuffler, about a rare text that it suspects', guess: 1 });
   else if (one.shuffler) rows.push({ who: 'the shuffler alone, if messages are sealed', guess: 0.5 });
   const all = isText() ? 'relay, shuffler and analyzer together' : one.shuffler ? 'shuffler and analyzer together' : 'everybody else together';
   ladder($('ladder'), [...rows, { who: all, guess: attacked.together }]);
   const left = attacked.dropped, people = whole(attacked.people);
-  if (!left) $('drop-text').textContent = 'What if fewer people answer than planned?';
+  if (!left) $('drop-text').textContent = 'Move the slider to see what changes if fewer people answer than planned.';
   else if (!one.shuffler) $('drop-text').textContent = `${people} are left. The protection needs no crowd and stays as it is.`;
   else {
     const loss = left.epsilon === null ? 'unlimited' : atMost(left.epsilon);
@@ -160,9 +163,9 @@ async function renewed() {
   try {
     const early = asked('preview', { inquiry: body }, signal);
     early.catch(() => {}); // the same trouble comes with the outline, or when it is waited for
-    const known = await ask('outline', body, signal);
+    const curves = await ask('outline', body, signal);
     online();
-    outline = { ...NOTHING, ...known };
+    outline = { ...NOTHING, ...curves };
     answered = mine;
     found = {};
     waiting = false;
@@ -249,20 +252,20 @@ async function follow(again = false) {
   const { signal } = following;
   try {
     const [drawn, left] = await Promise.all([
-      asked('simulate', { plan: one.id, ...people }, signal), asked('attack', { plan: one.id, compromised: state.compromised, dropped: state.drop }, signal)]);
+      people ? asked('simulate', { plan: one.id, ...people }, signal) : { error: 'No line could be read: write a name, a comma and a number.' }, asked('attack', { plan: one.id, compromised: state.compromised, dropped: state.drop }, signal)]);
     if (signal.aborted || drawn.stale || left.stale) return;
     followed = drawn.panels && left.steps ? key : '';
     simulated = drawn.panels ? drawn : null;
     attacked = left.steps ? left : null;
+    problem = drawn.error ?? (drawn.late ? 'The simulation takes too long; try again.' : warning());
     online();
     drawRest();
-    $('sim-problem').textContent = drawn.error ?? (drawn.late ? 'The simulation takes too long; try again.' : warning());
     if (!left.steps) $('drop-text').textContent = left.error ?? 'The attacks take too long to compute; try again.';
   } catch (error) {
     if (refused(error)) {
       outdate();
+      problem = error.message;
       drawRest();
-      $('sim-problem').textContent = error.message;
     } else trouble(error, renew);
   }
 }
@@ -303,23 +306,41 @@ function online() {
 // People who answer, chosen or pasted.
 
 /** Pasted lines: a name, which may hold commas, and a number, which may have commas between thousands and a percent sign. */
-const LINE = /^(.*?)[,;\t]\s*([1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|[^,;\t]*?)\s*%?\s*$/;
-const pastedLines = () => $('own').value.split('\n').filter((line) => line.trim()).map((line) => LINE.exec(line));
-const isLine = (line) => line !== null && typed(line[2]) >= 0 && typed(line[2]) < Infinity;
-const lines = () => pastedLines().filter(isLine).map((line) => [line[1], typed(line[2])]);
-const unread = () => pastedLines().map((line, place) => (isLine(line) ? 0 : place + 1)).filter(Boolean);
+const GROUPED = /[,;\t] {0,9}([1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?)$/;
+const SEPARATED = /[,;\t]/;
+const BETWEEN = /\d,\d+(\.\d*)?$/; // a comma between two digits: decimals, thousands, or a name and a number
+
+/** A pasted line as its name and its number; null if it has none, or may be read in two ways. */
+function pastedLine(text) {
+  const line = text.trimEnd().replace(/%$/, '').trimEnd(), end = line.slice(-40), grouped = GROUPED.exec(end); // no number is longer
+  const at = grouped ? line.length - grouped[0].length : Math.max(line.lastIndexOf(','), line.lastIndexOf(';'), line.lastIndexOf('\t'));
+  const name = line.slice(0, at), number = typed(grouped ? grouped[1] : line.slice(at + 1));
+  return at < 0 || !(number >= 0 && number < Infinity) || (!grouped && BETWEEN.test(end) && SEPARATED.test(name)) ? null : [name, number];
+}
+
+let known = { text: '', lines: [] };
+/** All pasted lines, read once: blank ones are undefined. */
+function pastedLines() {
+  const text = $('own').value;
+  if (known.text !== text) known = { text, lines: text.split('\n').map((line) => (line.trim() ? pastedLine(line) : undefined)) };
+  return known.lines;
+}
+const lines = () => pastedLines().filter(Boolean);
+const unread = () => pastedLines().map((line, place) => (line === null ? place + 1 : 0)).filter(Boolean);
 const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `${isText() ? 'text' : 'answer'} ${place + 1}`;
 
 function warning() {
   if (state.shape !== 'own' || isSurvey()) return '';
   const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => line[1] > 100);
-  if (skipped.length) return `Left out, because no number is at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
+  if (skipped.length) return `Left out, because no number of 0 or more is at the end, or more than one: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
   return large ? 'Percentages above 100 count as 100.' : '';
 }
 
+/** What the simulated people answer; null if nothing of what was pasted can be read. */
 function pasted() {
   if (state.shape !== 'own') return { shape: state.shape, shares: [], rows: '' };
   if (isSurvey()) return { shape: 'few', shares: [], rows: $('own').value.trim() };
+  if (!lines().length) return null;
   const given = lines().map((line) => line[1]), total = given.reduce((sum, one) => sum + one, 0) || 1;
   // Whoever may give several answers: shares of the people for each of them, or percentages, which add up to nothing.
   const unit = state.kind === 'one' || isText() ? total : given.every((one) => one <= 1) ? 1 : 100;
@@ -365,6 +386,13 @@ function set(values, then = renew) {
   then();
 }
 
+/** Say beside a field, until it is edited, what it expects; it shows again what it had. */
+function complain(input, what = 'a number') {
+  input.setCustomValidity(`Please write ${what}, with a point for decimals: 0.5`);
+  input.reportValidity();
+  input.addEventListener('input', () => input.setCustomValidity(''), { once: true });
+}
+
 for (const [id, slider] of Object.entries(SLIDERS)) {
   $(id).addEventListener('input', () => {
     const step = Number($(id).value), value = slider.round(slider.value(step));
@@ -377,10 +405,17 @@ for (const [id, slider] of Object.entries(SLIDERS)) {
     const value = typed(event.target.value);
     set(value > 0 ? { [id]: value } : {});
     event.target.value = slider.show(state[id]);
+    if (!(value > 0)) complain(event.target, 'a number above 0');
   });
 }
 for (const id of ['delta', 'compromised', 'bytes']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
-for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: typed($(id).value) }));
+for (const id of ['low', 'high']) {
+  $(id).addEventListener('change', () => {
+    const value = typed($(id).value);
+    set({ [id]: value });
+    if (Number.isNaN(value)) complain($(id));
+  });
+}
 for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
 for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });
 for (const one of document.querySelectorAll('[name=trust]')) one.addEventListener('change', () => set({ trust: one.value, family: '' }));
@@ -401,6 +436,7 @@ $('solve').addEventListener('click', async () => {
   const margin = typed($('goal').value);
   if (!(margin > 0)) {
     $('goal').focus();
+    $('goal-text').textContent = 'Please write a number of people above 0, such as 20 or 2.5.';
     return;
   }
   $('solve').disabled = true;

@@ -13,6 +13,7 @@ const SILENT = "The studio does not answer. The page shows the last known state,
 
 const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
+const points = share => share === null ? "?" : percent(share).replace("%", "points"); // “± 2 %” might be two percent of the share
 const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
 const when = seconds => moment(seconds).slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(seconds) : moment(seconds); // an hour of another day needs its date
@@ -69,6 +70,7 @@ function follow() {
 
 function offline(text) {
   find("offline").hidden = !text;
+  find("main").classList.toggle("stale", Boolean(text));
   put("offline", text);
 }
 
@@ -145,7 +147,7 @@ function cards(task, overview) {
   put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
   put("spent-words", spent && total ? `of ${upwards(total.epsilon)} at δ = ${upwards(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
-    + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each` : "");
+    + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each. A guess between two answers of such a person is right at most ${guessed(spent).replace(" ", "\u00a0")} of the time` : "");
   const known = overview.services, roles = ["analyzer", "shuffler"], pages = overview.alerts.filter(one => one.severity === "page").length;
   put("health", pages ? `${pages} ${pages === 1 ? "alert" : "alerts"}` : overview.alerts.length ? "needs a look"
     : roles.every(role => known[role]) ? "healthy" : roles.some(role => known[role]) ? "partly known" : "not known");
@@ -231,7 +233,7 @@ function series(view, task) {
   const width = (place.clientWidth - 14.4 * (columns(place.clientWidth) - 1)) / columns(place.clientWidth) - 26;
   const made = shown.figures.map(one => {
     const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
-    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${figure(half(one.low[end], one.high[end]), one.unit)}`
+    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${points(half(one.low[end], one.high[end]))}`
       : `${figure(one.value[end], one.unit)} (${real(one.low[end])} to ${real(one.high[end])})`;
     caption.append(element("b", one.label), element("span", newest));
     frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
