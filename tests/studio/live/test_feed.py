@@ -184,7 +184,7 @@ def test_only_new_results_are_read() -> None:
         services.requests.clear()
         services.add(committed(11))
         await feed.read()
-        assert services.requests == [f"/v1/tasks/{TASK}/batches?after=10", f"/v1/tasks/{TASK}/results?after=10&last=11"]
+        assert services.requests == [f"/v1/tasks/{TASK}/batches?after=9", f"/v1/tasks/{TASK}/results?after=10&last=11"]
         await feed.close()
 
     run(work)

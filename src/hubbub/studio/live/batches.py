@@ -1,9 +1,10 @@
 """The released batches of one task: their places in time and their figures, in columns that grow."""
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ LARGEST = 2**53
 MIN_KEPT = 200
 """Batches whose figures are kept in any case."""
 LONGEST_TEXT = 400
-"""Characters of a reason that are shown: every tab is told all of them."""
+"""Characters of a text that are shown, such as a reason: every tab is told all of them."""
+LONGEST_BATCH = 128
+"""Characters of the id of a batch, which is kept whole to be known again."""
 COLUMNS = ("value", "stderr", "low", "high")
 _ALL = np.arange(len(COLUMNS))
 
@@ -40,7 +43,7 @@ class Figure:
 
     def to_document(self) -> dict[str, Any]:
         """Return the figure as a JSON object."""
-        return {"question": self.question, "label": self.label, "unit": self.unit}
+        return {"question": self.question, "label": self.label[:LONGEST_TEXT], "unit": self.unit}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +74,20 @@ class BatchHead:
                 round=int(result["round"]),
                 start=int(result["epoch_start"]),
                 end=int(result["epoch_end"]),
-                state=str(result["state"]),
+                state=str(result["state"])[:LONGEST_TEXT],
                 bundles=int(result["bundles"]),
                 people=None if result.get("people") is None else int(result["people"]),
-                epsilon=_real(guarantee.get("epsilon")),
-                delta=_real(guarantee.get("delta")),
-                spent=_real(spent.get("epsilon")),
+                epsilon=real(guarantee.get("epsilon")),
+                delta=real(guarantee.get("delta"), 1.0),
+                spent=real(spent.get("epsilon")),
                 reason=None if result.get("reason") is None else str(result["reason"])[:LONGEST_TEXT],
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise WireError("a result must state its batch, bucket, round, epoch, state and bundles") from None
+        if len(head.batch) > LONGEST_BATCH:
+            raise WireError(f"the id of a batch must have at most {LONGEST_BATCH} characters")
+        if not 1 <= head.round <= LARGEST:
+            raise WireError("the round of a result must be at least 1")
         if not 0 <= head.start <= head.end < MAX_TIME:
             raise WireError("a result must state when its epoch began and ended, in seconds since 1970")
         if head.state == "committed" and (head.people is None or not 0 <= head.people <= LARGEST):
@@ -92,12 +99,17 @@ class BatchHead:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def _real(value: object) -> float | None:
-    """Return a figure; None if it is missing or infinite, which JSON has no number for."""
+def real(value: object, most: float = math.inf) -> float | None:
+    """Return an ε or a δ; None if it is missing, is none, or is infinite, which JSON has no number for."""
     if not isinstance(value, int | float | str):
         return None
     found = float(value)
-    return found if np.isfinite(found) else None
+    return found if math.isfinite(found) and 0 <= found <= most else None
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return True if a page can show a number of buckets or rounds."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 class BatchSeries:
@@ -199,15 +211,14 @@ class BatchSeries:
 
     def settled(self, gaps: list[tuple[int, int]]) -> int:
         """Return the largest bucket up to which every bucket has a result or is in one of these gaps."""
-        found, spans = 0, sorted(gaps)
-        while True:
-            if found + 1 in self.heads:
+        found = 0
+        for first, last in [(0, 0), *sorted(gaps)]:
+            if first > found + 1:
+                break
+            found = max(found, last)
+            while found + 1 in self.heads:
                 found += 1
-                continue
-            further = max((last for first, last in spans if first <= found + 1 <= last), default=found)
-            if further == found:
-                return found
-            found = further
+        return found
 
 
 def _shows_strings(result: Mapping[str, Any]) -> bool:
@@ -228,5 +239,7 @@ def _columns(result: Mapping[str, Any]) -> tuple[tuple[Figure, ...], Floats]:
         raise WireError("a committed result must have labels, values, errors and intervals of equal length") from None
     if table.shape != (len(COLUMNS), len(figures)) or not figures:
         raise WireError("a committed result must have labels, values, errors and intervals of equal length")
+    if any(len(one.question) > LONGEST_TEXT or len(one.unit) > LONGEST_TEXT for one in figures):
+        raise WireError(f"the questions and units of a result must have at most {LONGEST_TEXT} characters")
     shares = np.array([one.is_share for one in figures])
     return figures, np.where(shares, table / people, table)

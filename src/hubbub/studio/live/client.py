@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from hubbub.errors import CommandFailure, WireError
-from hubbub.studio.live.batches import LARGEST
+from hubbub.studio.live.batches import is_whole
 from hubbub.studio.live.source import trusted
 
 MAX_ANSWER = 64 << 20
@@ -21,6 +21,8 @@ LONGEST = 60.0
 CONNECTIONS = 8
 MAX_TASKS, LONGEST_ID = 200, 64
 """Tasks of an analyzer that are followed, and characters of the id of one: each is asked for, and told to every tab."""
+LONGEST_TAG = 256
+"""Characters of the version of a listing, which every request for the next one repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class LiveClient:
             trust_env=False,
             timeout=SECONDS,
             limits=httpx.Limits(max_connections=CONNECTIONS),
-            headers={"user-agent": ""},
+            headers={"user-agent": "", "accept-encoding": "identity"},
             transport=transport,
         )
 
@@ -67,7 +69,7 @@ class LiveClient:
         found = _object(status, body, token)
         batches = tuple(one for one in _list(found, "batches") if isinstance(one, dict) and _placed(one))
         gaps = tuple(one for one in _list(found, "gaps") if isinstance(one, dict) and _spans(one))
-        return Listing(batches, gaps, answered.get("etag", ""))
+        return Listing(batches, gaps, _tag(answered.get("etag", "")))
 
     async def results(self, url: str, token: str, task: str, *, first: int, last: int) -> list[dict[str, Any]]:
         """Return results of the buckets ``first`` to ``last``: the first ones, as many as fit into an answer."""
@@ -98,6 +100,9 @@ class LiveClient:
             headers = {**headers, "authorization": f"Bearer {token}"}
         try:
             async with asyncio.timeout(LONGEST), self._client.stream("GET", address, headers=headers) as response:
+                if response.headers.get("content-encoding", "").lower() not in ("", "identity"):
+                    # A few bytes can be decoded to more than the memory holds before they are counted.
+                    raise WireError("an answer of a service must not be compressed")
                 parts, size = [], 0
                 async for part in response.aiter_bytes():
                     size += len(part)
@@ -135,13 +140,14 @@ def _list(found: dict[str, Any], name: str) -> list[Any]:
 
 def _placed(one: dict[str, Any]) -> bool:
     """Return True if a listed batch has the entries by which it is ordered and fetched."""
-    return isinstance(one.get("batch"), str) and _is_bucket(one.get("bucket")) and one["batch"].isalnum()
+    return isinstance(one.get("batch"), str) and is_whole(one.get("bucket")) and one["batch"].isalnum()
 
 
 def _spans(one: dict[str, Any]) -> bool:
     """Return True if a gap has its first and its last bucket."""
-    return _is_bucket(one.get("first")) and _is_bucket(one.get("last"))
+    return is_whole(one.get("first")) and is_whole(one.get("last"))
 
 
-def _is_bucket(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST
+def _tag(text: str) -> str:
+    """Return the version of a listing; none if no header may repeat it, or all later requests would fail."""
+    return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_TAG else ""

@@ -10,6 +10,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hubbub.errors import CommandFailure, HubbubError, WireError
@@ -27,7 +28,7 @@ TASKS_EVERY = 10
 """Readings after which the tasks are listed again."""
 HEARTBEAT = 15.0
 """Seconds after which a silent stream says that it is alive."""
-MAX_TABS = 64
+MAX_TABS, MAX_ALERTS = 64, 50
 WITHHELD_SECONDS = 3600.0
 """Time for which a withheld batch is an alert."""
 
@@ -138,11 +139,12 @@ class LiveFeed:
         self.tasks = {one: self.tasks.get(one) or LiveTask(one, contracts.get(one)) for one in found}
 
     async def _read_task(self, task: LiveTask, addresses: Addresses) -> None:
-        listing = await self._client.listing(
-            addresses.results, addresses.token, task.id, after=task.after, tag=task.tag
-        )
+        task.check()
+        after = task.listed_after
+        listing = await self._client.listing(addresses.results, addresses.token, task.id, after=after, tag=task.tag)
         if listing is None:
             return
+        task.check(listing.batches)
         task.gaps = listing.gaps
         # The newest first: a page that has just been opened shows what is going on before the whole past is read.
         new = sorted((one for one in listing.batches if one["bucket"] not in task.series), key=_bucket, reverse=True)
@@ -151,10 +153,9 @@ class LiveFeed:
         refused: WireError | None = None
         for start in range(0, len(wanted), CHUNK):
             refused = await self._read_batches(task, wanted[start : start + CHUNK], addresses) or refused
-        before = task.after
         task.settle()
         # The version is that of a listing after the same bucket; what was refused is asked for again.
-        task.tag = listing.tag if task.after == before and refused is None else ""
+        task.tag = listing.tag if task.listed_after == after and refused is None else ""
         if refused is not None:
             raise refused
 
@@ -235,6 +236,10 @@ class LiveFeed:
                 verb, where = "was" if len(recent) == 1 else "were", " if it is chosen" if several else ""
                 text = f"{many}{whose} {verb} withheld in the last hour; the reason is below{where}."
                 found.append(Alert("analyzer", "HubbubBatchWithheld", "ticket", text))
+        if len(found) > MAX_ALERTS:
+            left = found[MAX_ALERTS - 1 :]
+            worst = min(left, key=lambda one: one.severity == "ticket")
+            found[MAX_ALERTS - 1 :] = [replace(worst, text=f"{len(left):,} more alerts are not shown.")]
         return found
 
     def _publish(self) -> None:

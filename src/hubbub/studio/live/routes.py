@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
@@ -100,4 +100,5 @@ async def _messages(feed: "LiveFeed", seen: str) -> AsyncIterator[bytes]:
 
 
 def _json(value: dict[str, Any], status: int = 200) -> Response:
-    return JSONResponse(value, status, headers=NO_STORE)
+    """Return an answer in ASCII: a text of an analyzer may hold half a character, which has no other bytes."""
+    return Response(json.dumps(value, allow_nan=False), status, NO_STORE, "application/json")

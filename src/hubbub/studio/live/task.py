@@ -1,6 +1,5 @@
 """One task of a live page: its batches, gaps, pool and spending, and how a page sees them."""
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from hubbub.errors import WireError, check_choice, check_whole
 from hubbub.service.analyzer.gaps import UNKNOWN
 from hubbub.service.reader import describe_gap
 from hubbub.service.task.contract import Contract
-from hubbub.studio.live.batches import LARGEST, LONGEST_TEXT, BatchHead, BatchSeries
+from hubbub.studio.live.batches import LARGEST, LONGEST_TEXT, BatchHead, BatchSeries, is_whole, real
 from hubbub.studio.live.figures import Waiting
 from hubbub.studio.live.pooled import RoundPool
 from hubbub.studio.live.view import MAX_LINES, MAX_POINTS, grouped, view_of
@@ -43,6 +42,15 @@ class LiveTask:
     waiting: Waiting | None = None
     tag: str = ""
     after: int = 0
+    replaced: bool = False
+    """True if the analyzer lists other batches under known numbers: it was set up anew, and none may be added."""
+
+    def check(self, listed: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Raise if a batch is listed under the number of another one, now or before."""
+        known = ((one["batch"], self.series.heads.get(one["bucket"])) for one in listed)
+        self.replaced |= any(head is not None and batch != head.batch for batch, head in known)
+        if self.replaced:
+            raise WireError("the analyzer lists other batches than before: restart the studio")
 
     def add(self, results: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], WireError | None]:
         """Add new results; return the committed ones of the newest round, which are to be pooled, and a refusal."""
@@ -72,6 +80,12 @@ class LiveTask:
         """Note up to which bucket nothing can arrive any more; a bucket that is unknown may still be counted."""
         known = [(one["first"], one["last"]) for one in self.gaps if one.get("reason") != UNKNOWN]
         self.after = self.series.settled([(int(first), int(last)) for first, last in known])
+
+    @property
+    def listed_after(self) -> int:
+        """The bucket after which batches are listed: before the last settled one, which must still be the same."""
+        place = bisect_right(self.series.numbers, self.after)
+        return max(self.series.numbers[place - 1] - 1, 0) if place else self.after
 
     @property
     def questions(self) -> list[str]:
@@ -110,8 +124,8 @@ class LiveTask:
             "responses": sum(self.people.values()),
             "rounds_released": len(self.people),
             "newest": None if self.newest is None else self.newest.to_document(),
-            "spent": _spending(self.spent),
-            "total": _spending(self.total),
+            "spent": dict(self.spent) or None,
+            "total": dict(self.total) or None,
             "waiting": None if self.waiting is None else self.waiting.to_document(),
             "questions": list[Json](self.questions),
         }
@@ -191,17 +205,9 @@ def _stated(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a spending that a result states, empty if it is none."""
     found = result.get(name)
     rounds = found.get("rounds") if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping) or not isinstance(rounds, int):
+    if not isinstance(found, Mapping) or not is_whole(rounds):
         return {}
     try:
-        return {"rounds": rounds, **{key: float(found.get(key, "nan")) for key in ("epsilon", "delta")}}
-    except (TypeError, ValueError, OverflowError):
+        return {"rounds": rounds, "epsilon": real(found.get("epsilon")), "delta": real(found.get("delta"), 1.0)}
+    except (ValueError, OverflowError):
         return {}
-
-
-def _spending(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a spending as the analyzer states it; None if it states none."""
-    if not document:
-        return None
-    epsilon, delta = (document[name] if math.isfinite(document[name]) else None for name in ("epsilon", "delta"))
-    return {"rounds": document["rounds"], "epsilon": epsilon, "delta": delta}
