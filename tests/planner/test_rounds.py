@@ -84,3 +84,19 @@ def test_flips_that_suffice_keep_the_family(ledgers: list[Protocol]) -> None:
     found = search("flip-shuffler-fakes", request)
     assert found.guarantee.assumptions.shuffler
     assert found.stderr < 76.65
+
+
+@pytest.mark.parametrize(("epsilon", "most", "stderr"), [(3.0, 3, 4.38), (5.0, 2, 3.63), (8.0, 5, 2.97)])
+def test_totals_that_barely_react_or_end_at_a_local_guarantee(
+    ledgers: list[Protocol], epsilon: float, most: int, stderr: float
+) -> None:
+    """Six ledgers once crept to a total above ε = 3; above 5, an ε of one round without the shuffler ended the search.
+
+    The errors were 52.2 (with flips that need no shuffler), 3.96 and 4.00.
+    """
+    budget = hb.Budget(epsilon, 1e-6)
+    found = search("flip", Request.of(Schema.bits(1), 1000, budget, rounds=5))
+    assert found.total is not None
+    assert 0.94 * epsilon < found.total.epsilon <= epsilon
+    assert found.stderr < stderr
+    assert len(ledgers) <= most

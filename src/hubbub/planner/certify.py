@@ -6,7 +6,7 @@ with one account. Every function here works on one :class:`~hubbub.planner.reque
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hubbub.accountant import Calibrated, Ledger, curve
 from hubbub.accountant.accounting import prove, with_attack
@@ -33,12 +33,14 @@ from hubbub.schema import Schema
 
 MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""
-COMPOSITION_STEPS = 6
+COMPOSITION_STEPS = 6  # ledgers of one search; half as many more if none has met the budget
 AIM = 0.995  # fraction of the budget at which the search for the ε of one round aims by ledgers
 LIKELY_AIM, LIKELY_USE = 0.999, (0.9975, 0.9997)  # the same by estimates, and the estimates that a ledger checks
 FIRST_AIM = 0.9993  # the same of the first trial, whose estimate is usually confirmed
 ESTIMATES = 6  # estimates that may correct the ε of one round before the first ledger
+FLAT, LONGEST = 0.5, math.log(2.0)  # slope of the total below which secants reduce the ε of one round; their limit
 USUAL = (0.9, 1.1)  # estimates of the first trial by which attempts are compared
+NARROW = 1.01  # ratio to the smallest ε that needs no shuffler at which a search for a larger ε per round ends
 RIVAL = 1.01  # parameters whose first trial has at most this multiple of the smallest error are searched
 
 Attempt = Callable[[Budget], Calibrated]
@@ -209,9 +211,13 @@ class _Uses:
 
     low: tuple[float, float] = (0.0, 0.0)
     high: tuple[float, float] = (math.inf, math.inf)
+    local: float = math.inf
+    """The smallest known ε of one round that needs no shuffler: the plan of a larger one belongs to another family."""
+    known: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, epsilon: float, use: float) -> None:
         """Note the use of the budget for an ε of one round."""
+        self.known.append((epsilon, use))
         if use <= 1.0:
             self.low = max(self.low, (epsilon, use))
         else:
@@ -223,6 +229,11 @@ class _Uses:
         return 0.0 < self.low[0] < self.high[0] < math.inf
 
     @property
+    def narrow(self) -> bool:
+        """True if an ε below the budget is close to one that needs no shuffler."""
+        return self.local < NARROW * self.low[0]
+
+    @property
     def middle(self) -> float:
         """The middle of the two, on a logarithmic scale."""
         return math.sqrt(self.low[0] * self.high[0])
@@ -232,6 +243,30 @@ class _Uses:
         (start, first), (end, last) = self.low, self.high
         share = math.log(aim / first) / math.log(last / first) if first > 0.0 and math.isfinite(last) else 0.5
         return start * math.exp(min(max(share, 0.1), 0.9) * math.log(end / start))
+
+    def beyond(self) -> float:
+        """Return the ε to try if all known ones are on one side of the budget.
+
+        It is the last one times what is left of the budget or lacking. If the total barely reacts to that, the step
+        that reduces it is a secant's, and longer each time. It stays below the ε that needs no shuffler.
+
+        >>> uses = _Uses()
+        >>> uses.add(2.1553, 1.0038)
+        >>> round(uses.beyond(), 4)
+        2.145
+        >>> uses.add(2.145, 1.0031)
+        >>> round(uses.beyond(), 3)
+        2.086
+        """
+        epsilon, use = self.known[-1]
+        step = math.log(_correction(use))
+        if len(self.known) > 1 and 1.0 < use < math.inf:
+            before, first = self.known[-2]
+            slope = math.log(use / first) / math.log(epsilon / before) if epsilon < before else 1.0
+            if 0.0 < slope < FLAT:
+                step = min(step, max(step * max(1 / slope, 2.0 ** (len(self.known) - 2)), -LONGEST))
+        found = epsilon * math.exp(step)
+        return found if found < self.local else math.sqrt(epsilon * self.local)
 
 
 def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibrated:
@@ -251,13 +286,14 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
     for _ in range(4 * COMPOSITION_STEPS):
         check_time()
         trial = attempt(Budget(epsilon, delta))
-        if trust != "nobody" and not trial.guarantee.assumptions.shuffler and (best is not None or shuffled > 0.0):
-            # So large an ε of one round needs no shuffler: the plan belongs to another family.
-            if best is not None:
-                break
+        local = trust != "nobody" and not trial.guarantee.assumptions.shuffler
+        if local and shuffled > 0.0:
+            uses.local = min(uses.local, epsilon)
             epsilon, estimates = math.sqrt(shuffled * epsilon), 0
+            if uses.narrow:
+                break
             continue
-        shuffled = epsilon
+        shuffled = 0.0 if local else epsilon
         likely = _likely_total(request, trial, trust) if estimates and trial.protocol != last else None
         last = trial.protocol
         if likely is not None and not LIKELY_USE[0] < likely / budget.epsilon < LIKELY_USE[1]:
@@ -268,20 +304,23 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
             continue
         estimates = 0
         same = best is not None and trial.protocol == best.protocol  # a larger ε of one round changes nothing
-        if same or (trial.protocol not in checked and len(checked) == COMPOSITION_STEPS):
+        most = COMPOSITION_STEPS if best is not None else 3 * COMPOSITION_STEPS // 2
+        if same or (trial.protocol not in checked and len(checked) >= most):
             break
         if trial.protocol not in checked:
             checked[trial.protocol] = _total(request, trial)
         spent = checked[trial.protocol]
         use = spent / budget.epsilon
+        if local and use > 1.0:  # the total of shuffled rounds is far smaller
+            uses.local, epsilon = epsilon, epsilon * math.sqrt(_correction(use))
+            continue
         uses.add(epsilon, use)
         best = trial if use <= 1.0 else best
-        if MIN_BUDGET_USE <= use <= 1.0:
+        if MIN_BUDGET_USE <= use <= 1.0 or uses.narrow:
             break
+        epsilon = uses.beyond()
         if uses.closed:  # a total that jumps needs bisection
             epsilon = uses.between(AIM) if len(checked) % 2 == 0 else uses.middle
-        else:
-            epsilon *= _correction(use)
     if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"
