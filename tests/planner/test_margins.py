@@ -14,6 +14,7 @@ from hubbub import Fakes, Plan, Protocol, Schema
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
+from hubbub.planner import search as planner_search
 from hubbub.planner.margins import laplace_factor
 from hubbub.planner.remarks import weaknesses
 from hubbub.privacy import Budget, TrustModel
@@ -222,6 +223,22 @@ def test_epsilon_for_a_margin(people: float) -> None:
 def test_no_epsilon_for_a_margin() -> None:
     with pytest.raises(Infeasible, match=r"within ±0\.001 people at n = 2,000; at ε = 30 it is within ±"):
         epsilon_for_margin(Schema.bits(1), 2000, 1e-6, 1e-3, trust="nobody", rounds=100)
+
+
+def test_an_epsilon_that_cannot_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Margins over several rounds jump: if no rounded ε near the one found will do, the result is that one."""
+
+    def jumping(plan: Plan) -> float:
+        epsilon = plan.guarantee.epsilon
+        return 6 / epsilon if epsilon != float(f"{epsilon:.3g}") or epsilon in allowed else 100.0
+
+    monkeypatch.setattr(planner_search, "overall_margin", jumping)
+    allowed: list[float] = []
+    found = epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 7, trust="shuffler-noise")
+    assert found == pytest.approx(6 / 7, rel=0.003)
+    assert found != float(f"{found:.3g}")
+    allowed.append(math.ceil(1000 * found) / 1000)
+    assert epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 7, trust="shuffler-noise") == allowed[0]
 
 
 def test_other_levels() -> None:

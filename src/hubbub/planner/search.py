@@ -236,7 +236,9 @@ def epsilon_for_margin(
 
     The margin is :func:`hubbub.planner.margins.overall_margin`. Where it falls all the way, the result is within 1 % of
     the smallest ε. Counts are whole numbers, so that margins of few people fall in steps and may rise a little between
-    them: among ten people, the result was up to 8 % above the smallest ε. The plan for the result is checked.
+    them: among ten people, the result was up to 8 % above the smallest ε. Over several rounds, plans leave more or less
+    of their budget, so that margins rise between them too. The plan for the result is checked; if the margins of all
+    rounded values are too large, the result has all its digits.
 
     A thousandth of a person is neglected: the mean of the shuffler's fakes is not quite whole, because their number is
     not negative. No ε below ``lowest`` is tried: noise of a million people takes minutes to certify, and memory.
@@ -255,12 +257,14 @@ def epsilon_for_margin(
     if math.isfinite(least):
         found = search.plans[least]
         spent = min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon)
-        unit = 10.0 ** (math.floor(math.log10(max(spent, 1e-300))) - 2)
-        first = math.ceil(spent / unit - 1e-9)
-        for place in range(first, first + MORE_EPSILONS):
-            epsilon = float(f"{place * unit:.3g}")
-            if search.excess(epsilon) <= 0:
-                return epsilon
+        for start, tries in ((spent, MORE_EPSILONS), (least, 1)):
+            unit = 10.0 ** (math.floor(math.log10(max(start, 1e-300))) - 2)
+            first = math.ceil(start / unit - 1e-9)
+            for place in range(first, first + tries):
+                epsilon = float(f"{place * unit:.3g}")
+                if search.excess(epsilon) <= 0:
+                    return epsilon
+        return least
     best = search.at(MAX_EPSILON)
     raise Infeasible(
         f"no ε up to {MAX_EPSILON:g} measures a count of {schema} within ±{wanted:g} people at n = {request.n:,}; at "
