@@ -241,6 +241,20 @@ def test_an_epsilon_that_cannot_be_rounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 7, trust="shuffler-noise") == allowed[0]
 
 
+def test_no_epsilon_below_the_lowest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[float] = []
+
+    def noted(plan: Plan) -> float:
+        tried.append(plan.guarantee.epsilon)
+        return 10.0 if plan.guarantee.epsilon < 0.5 else 1.0
+
+    monkeypatch.setattr(planner_search, "overall_margin", noted)
+    monkeypatch.setattr(planner_search._Search, "expected", lambda self, value: math.inf)
+    found = epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 5, lowest=0.6, trust="shuffler-noise")
+    assert 0.6 <= found < 0.61
+    assert min(tried) > 0.599
+
+
 def test_other_levels() -> None:
     own = plan_from(Schema.one_hot(4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
     halves = [round(margin(own, level), 6) for level in (0.5, 0.9, 0.95, 0.99, 0.999)]

@@ -256,7 +256,7 @@ def epsilon_for_margin(
     least = search.least(guess, MAX_EPSILON, relative=0.002, bottom=lowest)
     if math.isfinite(least):
         found = search.plans[least]
-        spent = min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon)
+        spent = max(min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon), lowest)
         for start, tries in ((spent, MORE_EPSILONS), (least, 1)):
             unit = 10.0 ** (math.floor(math.log10(max(start, 1e-300))) - 2)
             first = math.ceil(start / unit - 1e-9)
@@ -326,7 +326,11 @@ class _Search:
             slope = (new - last) / (y - x) if len(points) > 1 and y != x else -1.0
             step = -new / (slope if -2.0 < slope < -0.1 else -1.0)
             guess = min(max(guess * math.exp(min(max(step, -2.0), 2.0)) * (1 + relative / 4), bottom), top)
-        return falling_root(self.excess, guess, top, relative=relative, stride=1 + relative / 2)[1]
+
+        def allowed(value: float) -> float:
+            return self.excess(value) if value >= bottom else math.inf
+
+        return falling_root(allowed, guess, top, relative=relative, stride=1 + relative / 2)[1]
 
     def excess(self, value: float) -> float:
         """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
