@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 
 import hubbub as hb
 from hubbub import Fakes, Plan, Protocol, Schema
@@ -399,6 +399,23 @@ def test_many_numbers_of_users_fakes_are_told_apart() -> None:
 def test_crowds_between_those_that_are_tried() -> None:
     own = plan_from(Schema.one_hot(6), 416, Protocol(0.000366197173, release="category"), epsilon=1.0)
     assert flip_coverage(own, margin(own), range(417)) >= 0.95
+
+
+@pytest.mark.parametrize(("n", "q", "mean"), [(134, 0.023, 1e-5), (1000, 0.05, 1e-3)])
+def test_a_random_number_of_fakes_with_few_values(n: int, q: float, mean: float) -> None:
+    """Fakes of one bit move the mean by halves: nine numbers of people once stood for all, and the first had 91.9 %."""
+    own = plan_from(Schema.bits(1), n, Protocol(q, m=Fakes.poisson(mean)), epsilon=1.0)
+    half, numbers = margin(own), np.arange(60)
+    weights = poisson.pmf(numbers, n * mean)
+    for held in (78, *range(0, n + 1, n // 20)):
+        flips = np.convolve(trials(held, 1 - q), trials(n - held, q))
+        inside = 0.0
+        for number in numbers[weights > 1e-7]:
+            pmf = np.convolve(flips, trials(number, 0.5))
+            centre = held * (1 - q) + (n - held) * q + number / 2
+            near = np.abs(np.arange(pmf.size) - centre) / (1 - 2 * q) <= half + TIE
+            inside += float(weights[number]) * float(pmf[near].sum())
+        assert inside >= 0.95 - 1e-6
 
 
 @pytest.mark.parametrize(("n", "q", "size"), [(100, 0.0006400677900893794, 2), (3, 0.01, 3), (60, 0.02, 5)])

@@ -45,7 +45,8 @@ Array = NDArray[np.float64]
 TAIL = 30.0  # outcomes with a probability below e^−30 are left out
 ALL = 128  # largest crowd of which every number of people with a label is tried
 SOME = 256  # steps in which those of larger crowds are tried, divided by their deviation (at least 4)
-MIXED_SOME = 8  # the same if a random number of fakes moves the mean between whole numbers
+FEW, MANY = 32, 256  # places of the mean that a random number of fakes causes: with more, fewer others are tried
+MIXED_SOME = 8  # steps in which the numbers of people are tried if there are more than few
 RESERVE = 0.96  # part of the permitted probability that is used if not all crowds or numbers of fakes are tried
 PLACES = 9  # places of the mean between whole numbers that are tried
 MIXED = 1024  # numbers of fakes that are told apart
@@ -118,11 +119,11 @@ class _Flips:
         """
         if self.n <= ALL and self.n * parts <= MOST:
             return list(range(self.n + 1)), 0.0
-        if parts > 1:  # their means are at many places between whole numbers
-            return np.linspace(0, self.n, MIXED_SOME + 1).round().astype(np.int64).tolist(), 0.0
-        steps, moved = round(SOME / max(4.0, self.spread)), self.k * (self.p - self.q)
+        steps = round(SOME / max(4.0, self.spread)) if parts <= FEW else MIXED_SOME
+        moved = self.k * (self.p - self.q)
         away = abs(moved - round(moved)) * (self.n / steps + 1) / 2  # + 1: a crowd is a whole number
-        return np.linspace(0, self.n, steps + 1).round().astype(np.int64).tolist(), min(0.5, away)
+        tried = np.linspace(0, self.n, steps + 1).round().astype(np.int64).tolist()
+        return tried, min(0.5, away) if parts <= MANY else 0.0
 
     def shown(self, held: int) -> tuple[Distribution, float]:
         """Return the distribution of the number of messages that show a label of ``held`` people, and its mean."""
@@ -136,6 +137,7 @@ def _worst(flips: _Flips | None, parts: list[Part], miss: float) -> float:
         miss *= RESERVE
     if flips is None:
         return _beyond(parts, miss)
+    parts = _merged(parts) if len(parts) > 1 else parts
     crowds, away = flips.crowds(len(parts))
     if len(crowds) <= flips.n:
         miss *= RESERVE
@@ -146,6 +148,31 @@ def _worst(flips: _Flips | None, parts: list[Part], miss: float) -> float:
         for place in np.linspace(-away, away, PLACES if away else 1).tolist():
             worst = max(worst, _beyond([(weight, one, centre + place) for weight, one, centre in total], miss))
     return worst + away / (PLACES - 1)
+
+
+def _merged(parts: list[Part]) -> list[Part]:
+    """Return a mixture in which parts whose means lie at the same place between whole numbers are one.
+
+    A fake that shows a bit with probability ½ has two such places, however many fakes there are.
+
+    >>> one = Distribution(0, np.ones(1))
+    >>> merged = _merged([(0.5, one, 0.5), (0.25, one, 1.0), (0.25, one, 2.5)])
+    >>> [(weight, own.low, own.pmf.round(2).tolist(), place) for weight, own, place in merged]
+    [(0.75, -2, [0.33, 0.0, 0.67], 0.5), (0.25, -1, [1.0], 0.0)]
+    """
+    places: dict[float, list[tuple[float, int, Array]]] = {}
+    for weight, one, mean in parts:
+        whole = math.floor(mean + 1e-9)
+        places.setdefault(round(abs(mean - whole), 9), []).append((weight, one.low - whole, one.pmf))
+    found = []
+    for place, same in places.items():
+        first = min(low for _, low, _ in same)
+        total = np.zeros(max(low + pmf.size for _, low, pmf in same) - first)
+        for weight, low, pmf in same:
+            total[low - first : low - first + pmf.size] += weight * pmf
+        weight = math.fsum(one for one, _, _ in same)
+        found.append((weight, Distribution(first, total / weight), place))
+    return found
 
 
 def _fakes(schema: Schema, protocol: Protocol, n: int, *, wide: bool) -> list[Part]:
