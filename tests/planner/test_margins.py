@@ -13,6 +13,7 @@ import hubbub as hb
 from hubbub import Fakes, Plan, Protocol, Schema
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
+from hubbub.lab.simulation import tallies_by_counts
 from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
 from hubbub.planner import search as planner_search
 from hubbub.planner.margins import laplace_factor
@@ -436,6 +437,17 @@ def test_sums_at_low_levels() -> None:
     errors = np.abs(draws[0] - draws[1]) / 2
     for level in (0.1, 0.5, 0.8, 0.95):
         assert (errors <= question_margins(numbers, level)["a"]).mean() >= level - 2e-3
+
+
+@pytest.mark.parametrize("answer", [0.3, 5.0, 9.7])
+def test_numbers_that_may_be_missing(answer: float) -> None:
+    """The error of the number of answers counts most for a mean at the upper end, of which once 89 % were within."""
+    schema = Schema.survey({"x": Number(0, 10, missing=True)})
+    own = hb.plan(schema, 1000, epsilon=1.0, delta=1e-5, trust="shuffler-noise")
+    counts = hb.Collection.from_values([{"x": answer}] * 1000, own.schema).counts()
+    tallies = tallies_by_counts(counts, 1000, own, 800, entropy=SeededStreamNotForPeople(1))
+    means = [hb.estimate_survey(one, own)["x"].mean.value for one in tallies]  # type: ignore[union-attr]
+    assert np.mean(np.abs(np.array(means) - answer) <= question_margins(own)["x"]) >= 0.935  # 2 % are 2.6 deviations
 
 
 def test_warnings_follow_margins() -> None:

@@ -37,8 +37,8 @@ from hubbub.protocol import Protocol
 from hubbub.questions import Choice, Cross, Flag, Number
 from hubbub.schema import Schema
 from hubbub.surveys.answers import answer_noise, excess_of
+from hubbub.surveys.design import answers_gamma, tables
 from hubbub.surveys.design import places as places_of
-from hubbub.surveys.design import tables
 from hubbub.surveys.errors import QuestionError, answer_variances, question_errors
 
 Array = NDArray[np.float64]
@@ -317,7 +317,8 @@ def question_margins(plan: Plan, level: float = LEVEL) -> dict[str, float]:
     A count of one attribute: the half-width of its interval, which has the exact distribution of the shuffler's fakes.
     Other figures are sums of several counts: zσ + ½ person, with the z of a single Laplace variable among Laplace
     fakes; a sum of independent ones has shorter tails at these levels. σ is a mean square over all edges of a scale,
-    or all cells of a table.
+    or all cells of a table. The margin of the mean of a number that may be missing holds for every mean if everyone
+    answers; if only some answer, it grows by n/(number of people who answer).
 
     >>> from hubbub import Fakes, plan_from
     >>> from hubbub.protocol import Noise
@@ -344,7 +345,11 @@ def _question(plan: Plan, error: QuestionError, miss: float) -> float:
     heavy = any(one.distribution == "laplace" for one in drawn)
     z = _quantile(miss, heavy=heavy)
     slack = 0.5 / (question.levels - 1) if isinstance(question, Number) else 0.5
-    return (z * error.people + slack) * (error.stderr / error.people if error.people > 0 else 1.0)
+    people = error.people
+    if isinstance(question, Number) and question.missing:  # the error is that of a mean in the middle of the range
+        variance = answer_variances(schema, protocol, plan.n)[where[error.question][0]]
+        people = math.hypot(people, math.sqrt((answers_gamma(1.0) - answers_gamma(1 / 2)) * variance))
+    return (z * people + slack) * (error.stderr / error.people if error.people > 0 else 1.0)
 
 
 def _single(plan: Plan, place: int, miss: float) -> float:

@@ -141,13 +141,23 @@ def _scale(name: str, question: Scale, where: Sequence[int]) -> list[Effect]:
 
 def _number(name: str, question: Number, where: Sequence[int]) -> list[Effect]:
     digits = where[1:] if question.missing else where
-    # The mean divides by the number of answers, whose error counts by the mean's share of the range, 1/2 at random.
-    found = [Effect(name, 1 / 8, {where[0]: 1.0})] if question.missing else []
+    found = [Effect(name, answers_gamma(1 / 2), {where[0]: 1.0})] if question.missing else []
     each = list(zip(question.radices, place_values(question), strict=True))
     for place, (radix, value) in zip(digits, each * (2 if question.variance else 1), strict=True):
         gamma = value**2 * radix * (radix**2 - 1) / 12 / (question.levels - 1) ** 2
         found.append(Effect(name, gamma, {place: 1.0}))
     return found
+
+
+def answers_gamma(share: float) -> float:
+    """Return γ of the number of answers to a number that may be missing, for a mean at this share of its range.
+
+    The mean divides by the number of answers, whose error counts by that share: 1/2 at random, 1 at worst.
+
+    >>> answers_gamma(1 / 2), answers_gamma(1.0)
+    (0.125, 0.5)
+    """
+    return share * share / 2
 
 
 def mean_square(parts: Sequence[Effect], precisions: Sequence[float]) -> dict[str, float]:
