@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub.errors import InvalidInput
-from hubbub.planner import FAMILIES, compare, family_key, frontier, frontier_by_family, outline, plan
+from hubbub.planner import (
+    FAMILIES,
+    compare,
+    epsilon_for_margin,
+    family_key,
+    frontier,
+    frontier_by_family,
+    outline,
+    plan,
+)
 from hubbub.planner.comparison import LATE
+from hubbub.planner.deadlines import Late, check_time, until
 from hubbub.planner.request import Request
 
 BUDGET = hb.Budget(1.0, 1e-6)
@@ -120,6 +130,18 @@ def test_deadlines() -> None:
     assert frontier(schema, n, BUDGET, deadline=1e-9) == []
     with pytest.raises(hb.Infeasible, match="raise the deadline"):
         _ = compare(Request.of(schema, n, BUDGET), stop=lambda: True).best
+
+
+def test_a_search_within_another_one_stops_with_it() -> None:
+    """A search for ε compares families, each of which has a deadline of its own or none."""
+    with until(lambda: True), pytest.raises(Late):
+        epsilon_for_margin(hb.Schema.bits(1), 1000, 1e-6, 20.0)
+    with until(lambda: False), until(lambda: True), pytest.raises(Late):
+        check_time()
+    with until(lambda: True), until(lambda: False), pytest.raises(Late):
+        check_time()
+    with until(None):
+        check_time()
 
 
 def test_a_search_stops_at_its_next_certificate() -> None:

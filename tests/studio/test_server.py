@@ -292,8 +292,10 @@ def test_searches_for_epsilon_leave_a_process_to_certificates() -> None:
         try:
             await workers.ready()
             hard = [{**INQUIRY, "kind": "any", "d": 9, "n": 100_000 + place} for place in range(2)]
-            bodies = [{"tab": f"s{place}", "inquiry": one, "margin": 30.0} for place, one in enumerate(hard)]
-            searches = [asyncio.ensure_future(desk.solve(one)) for one in bodies]
+            searches = [
+                asyncio.ensure_future(desk.solve({"tab": f"s{place}", "inquiry": one, "margin": 30.0}))
+                for place, one in enumerate(hard)
+            ]
             await asyncio.sleep(0.3)
             other = await workers.run(job(workers, "b", 1, INQUIRY, "clear-shuffler-fakes"))
             assert other["state"] == "certified"

@@ -145,6 +145,8 @@ def certified(request: Request, family: Family, candidate: Candidate, stop: Stop
             check_time()
             plan = protecting(request, candidate.best(request))
     except Late:
+        if stop is None:  # the search around this one is to stop
+            raise
         return FamilyPlan(key=family.key, reason=LATE, late=True)
     except (Infeasible, TooLarge) as reason:
         return FamilyPlan(key=family.key, reason=str(reason))

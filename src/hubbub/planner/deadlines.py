@@ -17,8 +17,12 @@ _CHECK: ContextVar[Callable[[], bool] | None] = ContextVar("check", default=None
 
 @contextlib.contextmanager
 def until(stop: Callable[[], bool] | None) -> Iterator[None]:
-    """Stop the search within this block as soon as ``stop`` returns True at one of its certificates."""
-    token = _CHECK.set(stop)
+    """Stop the search within this block as soon as ``stop`` returns True at one of its certificates.
+
+    A search within another one stops with it as well, and with nothing else if ``stop`` is None.
+    """
+    outer = _CHECK.get()
+    token = _CHECK.set(stop if outer is None else outer if stop is None else lambda: outer() or stop())
     try:
         yield
     finally:

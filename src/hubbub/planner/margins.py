@@ -31,6 +31,7 @@ from hubbub.numeric.population import LITTLE, poisson
 from hubbub.numeric.tails import ErrorSums
 from hubbub.planner.asymptotics import discrete_laplace
 from hubbub.planner.baselines import central_stderr
+from hubbub.planner.deadlines import check_time
 from hubbub.planner.precision import LEVEL, normal_quantile
 from hubbub.plans import MAX_ROUNDS, Plan
 from hubbub.privacy import Budget
@@ -146,6 +147,7 @@ def _worst(flips: _Flips | None, parts: list[Part], miss: float) -> float:
         miss *= RESERVE
     worst = 0.0
     for held in crowds:
+        check_time()
         own, mean = flips.shown(held)
         total = [(weight, own.plus(one), mean + centre) for weight, one, centre in parts]
         for place in np.linspace(-away, away, PLACES if away else 1).tolist():
