@@ -6,6 +6,9 @@ const GAP = 14.4, LEAST = 208; // pixels between two charts, and the least width
 export const columns = width => Math.max(1, Math.floor((width + GAP) / (LEAST + GAP)));
 
 /** Half of an interval; none if an end is missing, which would count as 0. */
+/** Half the width of an interval of shares: “± 2 %” might be two percent of the share. */
+export const points = text => text.replace("%", "points");
+
 export const half = (low, high) => low === null || high === null ? null : (high - low) / 2;
 
 // Round times in UTC, as hours and minutes, with seconds or as days if the window is short or long, and only as many
@@ -62,11 +65,11 @@ export function pooledChart(rows, width, figure) {
 }
 
 function bars(rows, width, figure) {
-  const words = one => `${figure(one.value, one.unit)} ± ${figure(half(one.low, one.high), one.unit)}`;
+  const words = one => `${figure(one.value, one.unit)} ± ${points(figure(half(one.low, one.high), one.unit))}`;
   const left = Math.min(0.35 * width, 14 + 7.2 * Math.max(...rows.map(one => one.label.length)));
   const longest = Math.floor((left - 14) / 7.2), short = label => label.length > longest ? `${label.slice(0, longest - 1)}…` : label;
   const chart = Plot.plot({
-    className: NAME, width, height: 34 + 26 * rows.length, marginLeft: left, marginRight: 124, marginTop: 6,
+    className: NAME, width, height: 34 + 26 * rows.length, marginLeft: left, marginRight: 150, marginTop: 6,
     x: { label: null, tickFormat: value => `${Math.round(100 * value)} %`, grid: true, domain: [Math.min(0, ...rows.map(one => one.low)), Math.max(0.01, ...rows.map(one => one.high))], ticks: Math.max(2, Math.floor(width / 140)) },
     y: { label: null, domain: rows.map(one => one.label), tickFormat: short, tickSize: 0 },
     marks: [

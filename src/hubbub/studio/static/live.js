@@ -1,5 +1,5 @@
 // The live page: follows a stream of states, and draws the window that was chosen. Only text is ever put into the page.
-import { columns, half, pooledChart, seriesChart } from "./live-charts.js";
+import { columns, half, points, pooledChart, seriesChart } from "./live-charts.js";
 
 const QUIET = 400; // milliseconds between two drawings that nobody asked for
 const RETRY = 1500; // milliseconds until a studio that did not answer is asked again
@@ -13,7 +13,6 @@ const SILENT = "The studio does not answer. The page shows the last known state,
 
 const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
-const points = share => share === null ? "?" : percent(share).replace("%", "points"); // “± 2 %” might be two percent of the share
 const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
 const when = seconds => moment(seconds).slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(seconds) : moment(seconds); // an hour of another day needs its date
@@ -233,7 +232,7 @@ function series(view, task) {
   const width = (place.clientWidth - 14.4 * (columns(place.clientWidth) - 1)) / columns(place.clientWidth) - 26;
   const made = shown.figures.map(one => {
     const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
-    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${points(half(one.low[end], one.high[end]))}`
+    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${points(figure(half(one.low[end], one.high[end]), one.unit))}`
       : `${figure(one.value[end], one.unit)} (${real(one.low[end])} to ${real(one.high[end])})`;
     caption.append(element("b", one.label), element("span", newest));
     frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
