@@ -20,11 +20,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-try:
-    import resource
-except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
-
 V = TypeVar("V")
 TABS = 4096
 """Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
@@ -60,7 +55,9 @@ class Job:
 
 def leave_no_dump() -> None:
     """Let a crash of this process write nothing to a disk: its memory may hold what people pasted."""
-    if resource is not None:
+    with contextlib.suppress(ImportError):
+        import resource  # noqa: PLC0415 (Windows has no such limits)
+
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
