@@ -5,14 +5,16 @@ import { percent, short } from './common.js';
 const BASE = { className: 'plot', style: { background: 'transparent' } };
 const SYMBOLS = { nobody: 'triangle', shuffling: 'circle', 'shuffler-noise': 'square' };
 const colour = (trust) => `var(--t-${trust})`;
-const compact = (value) => d3.format('~s')(value).replace('G', 'B');
+/** Large numbers with a letter for thousands, millions and billions, whose letter is G among physicists. */
+const lettered = (format) => (value) => d3.format(format)(value).replace('G', 'B');
+const compact = lettered('~s');
 const plain = (value) => (value === 0 ? '0' : short(value));
 const few = (box) => (box.clientWidth < 420 ? 3 : 4);
 /** Ticks with as many digits as tell them apart; from ``most`` on with a letter for thousands or millions. */
 function ticked(values, most) {
   const [low = 0, high = 0] = d3.extent(values), step = d3.tickStep(low, high, 4) || 1, size = Math.max(Math.abs(low), Math.abs(high));
   if (size < 1e-3) return d3.format('.2~e');
-  return size < most ? d3.format(`,.${d3.precisionFixed(step)}f`) : (value) => d3.format(`.${d3.precisionRound(step, size)}~s`)(value).replace('G', 'B');
+  return size < most ? d3.format(`,.${d3.precisionFixed(step)}f`) : lettered(`.${d3.precisionRound(step, size)}~s`);
 }
 /** Powers of ten between two values; a logarithmic axis has no others, so that its grid stays quiet. */
 const powers = (low, high) => d3.range(Math.ceil(Math.log10(low)), Math.floor(Math.log10(high)) + 1).map((power) => Number(`1e${power}`));

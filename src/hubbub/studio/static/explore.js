@@ -24,8 +24,8 @@ const MOST_EPSILON = 20;
 let outline = NOTHING;
 let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
 let answered = 0; // the generation of the outline: certificates of another state must not be shown with this one
-let waiting = false, found = {}, simulated = null, attacked = null, problem = '', // the problem is one of the simulation
-   form = 'command', generation = Date.now(), control = new AbortController();
+let waiting = false, found = {}, simulated = null, attacked = null, problem = '', // of the simulation
+  form = 'command', generation = Date.now(), control = new AbortController();
 const timings = [];
 Object.defineProperty(window, 'studio', { value: { timings, state } });
 

@@ -5,10 +5,10 @@ const GAP = 14.4, LEAST = 208; // pixels between two charts, and the least width
 
 export const columns = width => Math.max(1, Math.floor((width + GAP) / (LEAST + GAP)));
 
-/** Half of an interval; none if an end is missing, which would count as 0. */
 /** Half the width of an interval of shares: “± 2 %” might be two percent of the share. */
 export const points = text => text.replace("%", "points");
 
+/** Half of an interval; none if an end is missing, which would count as 0. */
 export const half = (low, high) => low === null || high === null ? null : (high - low) / 2;
 
 // Round times in UTC, as hours and minutes, with seconds or as days if the window is short or long, and only as many
