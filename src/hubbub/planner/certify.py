@@ -167,7 +167,7 @@ def smallest(
 
     parameter = falling_root(excess, guess, top, relative=relative, bend=gaussian_tail(goal))[1]
     if math.isinf(parameter):
-        raise Infeasible(f"even the most noise tried does not meet {_terms(request, budget)}")
+        raise Infeasible(f"even the largest noise tried does not meet {_terms(request, budget)}")
     return settled(request, make(parameter), budget)
 
 
@@ -185,7 +185,7 @@ def settled(
 
 
 def _terms(request: Request, budget: Budget) -> str:
-    return f"ε = {budget.epsilon:.6g} and δ = {budget.delta:.3g} with {request.n:,} people; more may help"
+    return f"ε = {budget.epsilon:.6g} and δ = {budget.delta:.3g} with {request.n:,} people; more people may help"
 
 
 def first_budget(request: Request) -> Budget:

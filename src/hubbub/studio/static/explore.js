@@ -332,7 +332,7 @@ const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) |
 function warning() {
   if (state.shape !== 'own' || isSurvey()) return '';
   const skipped = unread(), large = state.kind !== 'one' && !isText() && lines().some((line) => line[1] > 100);
-  if (skipped.length) return `Left out, because no number of 0 or more is at the end, or more than one: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
+  if (skipped.length) return `Left out, for want of exactly one number of at least 0 at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
   return large ? 'Percentages above 100 count as 100.' : '';
 }
 

@@ -98,7 +98,7 @@ export function cards(one, about, central) {
   $('peek').textContent = `${size} · ≤ ${right} of 100 guesses · rests on ${$('c-trust').textContent}`;
 }
 
-const SAMPLING = ' If these people stand for others, the error of sampling is added to this.';
+const SAMPLING = ' If these people are a sample, sampling error comes on top.';
 
 function marginCard(one, central) {
   if (isSurvey()) {
