@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [folder for folder in (ROOT / "src" / "hubbub", ROOT / "research") if folder.is_dir()]
-LONGEST = 400
+LONGEST = 800
 MEDIAN = 150
 TYPE_IGNORES = 3
 
