@@ -206,6 +206,29 @@ def test_supremum_over_all_collections(n: int, q: float, k: int, share: float) -
         assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower - 1e-8
 
 
+@pytest.mark.parametrize(
+    ("n", "q", "epsilon", "k"),
+    [
+        (1344, 0.425, 0.0145, 1),
+        (1500, 0.49, 0.001, 1),
+        (1000, 0.45, 0.008, 1),
+        (260, 0.35, 0.06, 2),
+        (190, 0.1, 0.2, 1),
+    ],
+)
+def test_blocks_of_many_collections_are_bounded(n: int, q: float, epsilon: float, k: int) -> None:
+    """Crowds that the first cut does not separate, and small ε, at which the worst one is none of those tried first."""
+    ones = np.arange(n)
+    truth = float(log_delta(ones, n - 1 - ones, q, epsilon, k).max())
+    for tolerance in (1e-2, 1e-4):
+        found = supremum(n, q, epsilon, k, tolerance=tolerance)
+        assert found.lower - 1e-8 <= truth <= found.upper + 1e-9
+        assert found.upper <= found.lower + math.log1p(tolerance) + 1e-8
+    limits = truth - 1e-6, truth + 1e-6
+    assert supremum(n, q, epsilon, k, limit=limits[0]).upper > limits[0]
+    assert truth - 1e-9 <= supremum(n, q, epsilon, k, limit=limits[1]).upper <= limits[1]
+
+
 @pytest.mark.parametrize(("n", "q", "epsilon"), [(40, 0.1, 0.5), (30, 0.25, 0.2), (60, 0.1, 1.0)])
 def test_a_limit_is_decided_correctly(n: int, q: float, epsilon: float) -> None:
     truth = float(mpmath.log(scan(n, q, epsilon, 1)))

@@ -1,0 +1,57 @@
+"""Terms of the checker's bounds that only whole records in copies, or random numbers of fakes, have."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import comb
+
+import pytest
+from tests.checker.enumeration import claim
+
+from hubbub.checker.bounds import Bound
+from hubbub.checker.document import Claim, Fakes
+from hubbub.checker.fixed import exp_bounds
+from hubbub.checker.theorems import _Task, theorems
+
+SCALE = 1 << 200
+
+
+def bounds(of: Claim) -> dict[str, Bound]:
+    """Return the bounds by method."""
+    return {bound.method.split(",")[0]: bound for theorem in theorems(of) for bound in theorem()}
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize(("kind", "width", "most", "flip"), [("bits", 2, 2, "3/10"), ("one_hot", 3, 1, "1/5")])
+def test_copies_of_whole_records_cost_what_group_privacy_says(
+    kind: str, width: int, most: int, flip: str, copies: int
+) -> None:
+    """δ(ε) ≤ Σ e^(iε/k)·δ₁(ε/k) with δ₁ of one message among all: not k times δ₁."""
+    epsilon, users = Fraction(4, 5), 60
+    goal = Fraction(1, 100)
+    together = replace(claim(kind, width, most, users, flip, copies=copies), epsilon=epsilon, delta=goal)
+    factor = sum(Fraction(exp_bounds(epsilon * i / copies, 200)[0], SCALE) for i in range(copies))
+    single = replace(claim(kind, width, most, users * copies, flip), epsilon=epsilon / copies, delta=goal / factor)
+    found, parts = bounds(together), bounds(single)
+    methods = [method for method in found if "blanket" in method]
+    assert methods
+    for method in methods:
+        exact = parts[method].upper * factor
+        assert exact * (1 - Fraction(1, 10**9)) <= found[method].upper <= exact * Fraction(1000001, 1000000)
+
+
+@pytest.mark.parametrize(("width", "method"), [(1, "all crowds"), (2, "composition")])
+def test_too_few_fakes_cost_their_probability(width: int, method: str) -> None:
+    """A number of fakes that is likely reached is used; that it is not reached counts in full, also in the goal."""
+    users, drawn = 30, Fakes("binomial", Fraction(3, 10), 4)
+    of = claim("bits", width, width, users, "1/10", fakes=drawn, release="bits", delta="1/1000")
+    number, missed = _Task(of, Fraction(1, 2))._likely_fakes(drawn)
+    trials, p = users * drawn.shift, drawn.scale
+    fewer = sum(comb(trials, m) * p**m * (1 - p) ** (trials - m) for m in range(number))
+    assert of.delta / 10**5 < fewer <= missed <= of.delta / 1000
+    (whole,) = [bound for name, bound in bounds(of).items() if name.startswith(method)]
+    (fixed,) = [
+        bound
+        for name, bound in bounds(replace(of, fakes=number, delta=of.delta - missed)).items()
+        if name.startswith(method)
+    ]
+    assert whole.upper >= fixed.upper + fewer
