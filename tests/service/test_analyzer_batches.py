@@ -252,6 +252,36 @@ def test_repeated_slots_count_once_in_one_chunk_in_one_batch_and_in_two(system: 
     assert (system.result(2)["rejected"], system.result(2)["people"]) == ({"repeated": 5}, 30)
 
 
+def test_a_slot_counts_under_the_key_that_it_names_only(system: AnalyzerSystem) -> None:
+    """Opening takes the key from the manifest, but the id covers the two bytes: each change would count once more."""
+    key = system.key()
+    people = system.shuffler.people(VALUES, key)
+    people[1:4] = [number.to_bytes(2, "big") + people[0][2:] for number in (0, key.id + 1, 65_535)]
+    system.deliver(system.shuffler.batch(1, people, key))
+    assert (system.result(1)["rejected"], system.result(1)["people"]) == ({"wrong_key": 3}, 27)
+
+
+@pytest.mark.parametrize("surplus", [-1, 1])
+def test_the_slots_of_a_batch_without_fakes_are_those_of_its_bundles(system: AnalyzerSystem, surplus: int) -> None:
+    key = system.key()
+    people = system.shuffler.people(VALUES, key)
+    sent = system.shuffler.batch(1, [*people, people[0]][: 30 + surplus], key, bundles=30)
+    assert refused(system.core.put_manifest, sent.id, sent.document) == "forbidden"
+
+
+def test_a_batch_may_have_more_slots_than_its_bundles_if_the_shuffler_adds_fakes(tmp_path: Path) -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0, m=Fakes.laplace(4.0, 70)), delta=1e-6)
+    system = AnalyzerSystem(tmp_path, [contract_of(plan)])
+    key = system.key()
+    people = system.shuffler.people(VALUES, key)
+    fewer = system.shuffler.batch(1, people[:-1], key, bundles=30)
+    assert refused(system.core.put_manifest, fewer.id, fewer.document) == "forbidden"
+    for bucket, slots in ((1, people), (2, [*people, people[0]])):
+        sent = system.shuffler.batch(bucket, slots, key, bundles=30)
+        assert system.core.put_manifest(sent.id, sent.document) == [0]
+    system.shut()
+
+
 def test_slots_of_one_task_cannot_be_spoiled_through_another(tmp_path: Path) -> None:
     first, second = contract_of(small_plan()), contract_of(small_plan(), number=1)
     system = AnalyzerSystem(tmp_path, [first, second])
@@ -289,6 +319,9 @@ def test_spend_marks_the_first_of_equal_ids() -> None:
     more = np.array([b"d" * 16, *ids], spent.SLOT_ID)
     assert spent.spend(database, 1, more).tolist() == [True, False, False, False, False]
     assert spent.spend(database, 1, array[:0]).tolist() == []
+    # Twice beside one that is spent: new at its first place only.
+    both = np.array([b"e" * 16, b"e" * 16, b"b" * 16], spent.SLOT_ID)
+    assert spent.spend(database, 1, both).tolist() == [True, False, False]
 
 
 # -- charging --

@@ -87,3 +87,13 @@ def test_no_document_passes_for_another_kind() -> None:
     counter = SignedDocument.from_json(Counter(TASK, 4).sign(SHUFFLER))
     with pytest.raises(FalseClaim):
         KeysInUse.read(counter, SHUFFLER.public)
+
+
+def test_every_digit_of_the_digest_in_a_receipt_counts() -> None:
+    document = MANIFEST.sign(SHUFFLER)
+    right = digest(document)
+    Receipt(TASK, 9, "committed", right).check(document)
+    for place, digit in enumerate(right):
+        wrong = right[:place] + ("0" if digit != "0" else "1") + right[place + 1 :]
+        with pytest.raises(FalseClaim, match="another manifest"):
+            Receipt(TASK, 9, "committed", wrong).check(document)
