@@ -181,3 +181,57 @@ def test_bands_without_sampling_error_do_not_cover_the_population() -> None:
         (low, high), truth = found.band(), np.cumsum(SHARES["skewed"])[:-1]
         held.append(bool(((low <= truth) & (truth <= high)).all()))
     assert not plausible(held)
+
+
+# Exact coverage: all numbers of fakes of the shuffler, with their probabilities.
+
+
+def exact_coverage(fakes: hb.Fakes, level: float) -> float:
+    """Return the probability that the band of a scale of two buckets holds for the collection."""
+    n, ones, chances = 1000, 400, fakes.pmf
+    plan = survey_plan({"x": Scale(0, 2, buckets=2, levels=[1])}, [hb.Noise(m=fakes)])
+    held = 0.0
+    for first, second in np.ndindex(chances.size, chances.size):
+        chance = float(chances[first] * chances[second])
+        if chance < 1e-7:
+            continue
+        counts = np.array([ones + first, n - ones + second])
+        counts.setflags(write=False)
+        tally = hb.Tally(
+            plan=plan.id, n=n, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=n, counts=counts
+        )
+        found = hb.estimate_survey(tally, plan)["x"]
+        assert isinstance(found, hb.ScaleEstimate)
+        low, high = found.band(level)
+        held += chance * bool(low[0] <= ones / n + 1e-12 and ones / n <= high[0] + 1e-12)
+    return held
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(0.3, 3), (0.6, 6), (1.0, 10)])
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+def test_bands_of_few_fakes_cover_exactly(scale: float, shift: int, level: float) -> None:
+    """Counts are whole numbers, which intervals of a continuous law without half a person would miss."""
+    assert exact_coverage(hb.Fakes.laplace(scale, shift), level) >= level - 1e-5
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_error_of_a_population_band_is_divided_among_all_its_parts(level: float) -> None:
+    """Noise, sampling, and, where answers may be missing, the number of people who answered: a part of the error each.
+
+    With next to no noise, what is left is the largest distance of an empirical distribution function (Massart).
+    """
+    n = 500
+    for missing, parts in ((False, 2), (True, 3)):
+        question = Scale(0, 2, buckets=2, levels=[1], missing=missing)
+        plan = survey_plan({"x": question}, [hb.Noise(m=hb.Fakes.laplace(1 / 32, 1))])
+        counts = np.array([n // 2, n // 2, 0][: 2 + missing]) + 1
+        counts.setflags(write=False)
+        tally = hb.Tally(
+            plan=plan.id, n=n, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=n, counts=counts
+        )
+        found = hb.estimate_survey(tally, plan)["x"]
+        assert isinstance(found, hb.ScaleEstimate)
+        low, high = found.band(level, of="population")
+        distance = math.sqrt(math.log(2 * parts / (1 - level)) / (2 * n))
+        assert distance <= high[0] - 0.5 <= distance + 1.1 / n
+        assert distance <= 0.5 - low[0] <= distance + 1.1 / n
