@@ -56,8 +56,9 @@ def claims(text: str | None = None) -> list[Claim]:
     document = tomllib.loads(TABLE.read_text("utf-8") if text is None else text)
     found = []
     for one in document["claim"]:
-        fields: dict[str, Any] = {**one, "says": _lines(one["says"])}
-        found.append(Claim(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()}))
+        given = {**one, "says": _lines(one["says"])}
+        fields: dict[str, Any] = {key: one if isinstance(one, str) else tuple(one) for key, one in given.items()}
+        found.append(Claim(**fields))
     return found
 
 
