@@ -40,10 +40,16 @@ WEAK_COLLUSION = 10.0
 right in up to 99.9955 % of all cases."""
 
 
+_DRAWN = (
+    "The shuffler draws its fakes as planned and keeps their number secret.",
+    "The shuffler does not see the results: it could subtract its own fakes from them, and the fakes would hide "
+    "nothing from it.",
+)
 _RELAYED = (
     "The shuffler subtracts a number, drawn as planned and kept secret, from the number of people who hold each "
     "string, passes on what is positive and nothing else, and does not work with the analyzer.",
-    "A relay, which neither of them runs, keeps the senders from the shuffler, which sees which answers are equal.",
+    "A relay, which neither of them runs, keeps the senders from the shuffler, which sees which answers are equal. A "
+    "shuffler that also sees the results knows the exact number of people of every string that is shown.",
 )
 _RELAY_FAILS = (
     "The devices and the shuffler draw their randomness from secure sources.",
@@ -197,7 +203,7 @@ class Assumptions:
             f"The analyzer sees {self.view}, unlinked from their senders by an honest shuffler.",
             "The shuffler mixes all messages, tells nobody their order or their senders, and does not work with the "
             "analyzer.",
-            *(["The shuffler draws its fakes as planned and keeps their number secret."] if self.fakes else []),
+            *(_DRAWN if self.fakes else ()),
             f"{users}.",
             once,
             "The devices and the shuffler draw their randomness from secure sources.",

@@ -4,15 +4,18 @@ import functools
 import json
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.cli.conftest import call
 from tests.pages.structure import check_page
 
 import hubbub as hb
+from hubbub import shuffler
 from hubbub.accountant import Ledger, account
-from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.errors import BatchTooSmall, InvalidInput
 from hubbub.lab import attacks
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
@@ -188,6 +191,68 @@ def test_shuffler_fakes_do_not_depend_on_compromised_users() -> None:
     assert compromised.exact_fakes(fakes) <= (math.exp(plan.guarantee.epsilon) + 1e-6) / (
         1 + math.exp(plan.guarantee.epsilon)
     )
+
+
+# A shuffler that reads the results.
+
+
+def kept_fakes(monkeypatch: pytest.MonkeyPatch, labels: int) -> list[NDArray[np.int64]]:
+    """Let the library's shuffler keep how many fakes of each label it draws, as any program of its operator could."""
+    kept: list[NDArray[np.int64]] = []
+    honest = shuffler.draw_fakes
+
+    def draw(plan: hb.Plan, *, entropy: Entropy) -> NDArray[Any]:
+        drawn = honest(plan, entropy=entropy)
+        kept.append(np.bincount(drawn.astype(np.int64), minlength=labels))
+        return drawn
+
+    monkeypatch.setattr(shuffler, "draw_fakes", draw)
+    return kept
+
+
+def test_a_shuffler_that_reads_results_knows_the_exact_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It only reads: nobody colludes, and every party follows the protocol."""
+    plan = hb.plan(hb.Schema.one_hot(10), 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise")
+    assert plan.protocol.shuffler_fakes is not None
+    answers = np.arange(1000) ** 2 % 10
+    kept, truth = kept_fakes(monkeypatch, 10), np.bincount(answers, minlength=10)
+    sent = hb.randomize(hb.Collection.from_values(answers, plan.schema), plan, entropy=stream())
+    published = hb.estimate(hb.tally(hb.shuffle(sent, entropy=stream())), plan).values
+    assert np.abs(published - truth).max() > 1
+    assert (published + plan.protocol.shuffler_fakes.mean - kept[0]).tolist() == truth.tolist()
+
+
+def test_a_shuffler_that_reads_results_knows_the_exact_counts_of_a_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = hb.Schema.survey({"colour": hb.Choice(["red", "green", "blue"]), "dark mode": hb.Flag()})
+    plan = hb.plan(schema, 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise")
+    answers = {"colour": ["red"] * 500 + ["blue"] * 500, "dark mode": [i < 137 for i in range(1000)]}
+    kept = kept_fakes(monkeypatch, plan.schema.width)
+    sent = hb.randomize(hb.Collection.from_values(answers, plan.schema), plan, entropy=stream())
+    found = hb.tally(hb.shuffle(sent, plan, entropy=stream())).counts
+    assert sorted((found - kept[0]).tolist()) == [0, 137, 500, 500, 863]
+
+
+def test_a_shuffler_that_reads_results_names_the_answer_of_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own bundles fill the batch around one person, and it knows its fakes: it is right 40 times of 40.
+
+    The control reads the same results and knows the same bundles, but not the fakes: the guarantee limits its success
+    to e^ε/(e^ε + d − 1), plus three standard deviations here.
+    """
+    labels, runs = 10, 40
+    plan = hb.plan(hb.Schema.one_hot(labels), 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise")
+    assert plan.protocol.shuffler_fakes is not None
+    mean, own = plan.protocol.shuffler_fakes.mean, np.arange(999) % labels
+    kept, source, named, guessed = kept_fakes(monkeypatch, labels), stream(), 0, 0
+    for run in range(runs):
+        victim = run * 7 % labels
+        batch = hb.Collection.from_values(np.append(own, victim), plan.schema)
+        shuffled = hb.shuffle(hb.randomize(batch, plan, entropy=source), entropy=source)
+        left = hb.estimate(hb.tally(shuffled), plan).values - np.bincount(own, minlength=labels)
+        named += int(np.argmax(left + mean - kept[-1])) == victim
+        guessed += int(np.argmax(left)) == victim
+    share = math.e / (math.e + labels - 1)
+    assert named == runs
+    assert guessed <= runs * share + 3 * math.sqrt(runs * share * (1 - share))
 
 
 # Reports.

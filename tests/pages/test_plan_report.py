@@ -169,3 +169,18 @@ def test_the_report_says_whether_messages_are_kept(export: bool) -> None:
     text = unescape(re.sub(r"<[^>]*>", " ", render(plan_report(PLANS["split"], given))))
     assert ("deletes the messages of a batch when it has counted them" in text) != export
     assert ("keeps the mixed messages of every batch that it has counted in a folder" in text) == export
+
+
+def test_a_shuffler_that_reads_the_results_is_named() -> None:
+    """It subtracts its own fakes: the words "nothing about the answer" hold only for one that sees no results."""
+    for name, plan in PLANS.items():
+        rows = {who: told for who, _, told in explanation.learns(plan)}
+        assert "shuffler" not in rows
+        if not plan.guarantee.assumptions.shuffler:
+            continue
+        alone = rows["shuffler that reads the results"]
+        assert alone.endswith(rows["both, if they collude"])
+        fakes = plan.guarantee.assumptions.fakes
+        assert alone.startswith("the exact counts" if fakes and plan.protocol.clear else "") or not fakes, name
+        assert any("subtract its own fakes" in line for line in explanation.assumed(plan)) == fakes
+        assert any("fills the batch" in who for who, _ in explanation.odds(plan))

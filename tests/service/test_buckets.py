@@ -1,5 +1,7 @@
 """Buckets from upload to delivery: every bundle counted once, releases in one short transaction, tasks kept apart."""
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -385,3 +387,27 @@ def test_defect_10_one_service_serves_both_suites(system: System) -> None:
     system.deliver()
     assert (system.counts().committed, system.counts(other).committed) == (100, 100)
     assert {key.suite for key in system.shuffler.keyring.public_keys()} == {1, 2}
+
+
+def test_no_time_finer_than_the_epoch_is_stored_with_uploads(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    system.fill(10)
+
+    def stored() -> set[float]:
+        with contextlib.closing(sqlite3.connect(tmp_path / "shuffler.db")) as database:
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            rows = [row for table in tables for row in database.execute(f"SELECT * FROM {table}")]
+        return {float(value) for row in rows for value in row if isinstance(value, int | float)}
+
+    def moments(values: set[float]) -> list[float]:
+        """Values that are a time of this epoch, in any unit, but not its beginning or end."""
+        times = [value / unit for value in values for unit in (1, 1e3, 1e6, 1e9)]
+        return [one for one in times if abs(one - system.clock.now()) < EPOCH and one % EPOCH]
+
+    before = stored()
+    system.clock.advance(EPOCH // 2 + 1)
+    system.fill(10)
+    assert stored() - before
+    assert moments(stored() - before) == []
+    assert moments({system.clock.now(), 1e3 * system.clock.now()}) != []
+    system.shut()

@@ -1,5 +1,6 @@
 """A bucket leaves the shuffler as one batch: whatever is restored, and whatever the analyzer says, never as two."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +92,26 @@ def test_the_same_batch_is_announced_again_after_a_restore(system: System) -> No
     assert len(distinct(hoarder.batches)) == 1
     system.deliver()
     assert system.counts() == Counts(accepted=110, committed=110)
+
+
+def test_a_snapshot_of_store_and_credential_folder_defeats_the_fence(system: System) -> None:
+    """A stated limit: what forgets the fence with the store strips the fakes, for an analyzer that takes both batches.
+
+    If this fails, a snapshot has become harmless: say so in ``docs/threats.md`` and in the run book.
+    """
+    hoarder = Hoarder(system.analyzer, system.contract.slot_size)
+    system.fill(110)
+    folder, snapshot = system.folder / "shuffler-credentials", system.folder / "snapshot"
+    backup = system.back_up()
+    shutil.copytree(folder, snapshot)
+    system.next_epoch()
+    system.shuffler.deliver(hoarder)  # type: ignore[arg-type]
+    system.kill()
+    shutil.rmtree(folder)
+    shutil.copytree(snapshot, folder)
+    system.restore(backup)
+    system.next_epoch()
+    system.shuffler.deliver(hoarder)  # type: ignore[arg-type]
+    first, second = distinct(hoarder.batches)
+    assert len(first & second) == 110
+    assert min(len(first - second), len(second - first)) > 0

@@ -220,7 +220,10 @@ def odds(plan: Plan) -> list[tuple[str, str]]:
         rows.append((f"the same after all {plan.rounds:,} rounds", total))
     if held.assumptions.shuffler:
         who = "relay, shuffler and analyzer together" if held.assumptions.relay else "shuffler and analyzer together"
-        rows.append((who, guesses(plan.rounds * held.assumptions.collusion_epsilon)))
+        together = guesses(plan.rounds * held.assumptions.collusion_epsilon)
+        rows.append((who, together))
+        if not held.assumptions.relay:
+            rows.append(("a shuffler that reads the results and fills the batch with messages of its own", together))
     return rows
 
 
@@ -236,10 +239,23 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
             ("reader of the results", "counts with error bars", "no more than the analyzer"),
             ("observer of the network", "who takes part, and when", "nothing about the answer"),
         ]
+    both = learned(plan.rounds * held.collusion_epsilon)
+    own = ", its own fakes" if held.fakes else ""
+    less = "the exact counts" if plan.protocol.clear else "the counts without the noise of its fakes"
+    read = less if held.fakes else "no more than the analyzer"
     return [
         ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta)),
-        ("shuffler", "who sends, and when; messages are sealed to the analyzer", "nothing about the answer"),
-        ("both, if they collude", "every message with its sender", learned(plan.rounds * held.collusion_epsilon)),
+        (
+            "shuffler that sees no results",
+            "who sends, and when; messages are sealed to the analyzer",
+            "nothing about the answer",
+        ),
+        (
+            "shuffler that reads the results",
+            f"who sends, and when{own}, counts with error bars",
+            f"{read}; if it fills a batch with messages of its own, {both}",
+        ),
+        ("both, if they collude", "every message with its sender", both),
         ("reader of the results", "counts with error bars", "no more than the analyzer"),
         ("observer of the network", "who takes part, and when", "nothing about the answer"),
     ]

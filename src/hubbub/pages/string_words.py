@@ -35,7 +35,8 @@ def string_learns(plan: Plan, told: str) -> list[tuple[str, str, str]]:
         (
             "shuffler",
             "which texts are equal, and how many people sent each; no senders",
-            "if texts are sealed: whether anyone has a text that it had evaluated",
+            "if texts are sealed: whether anyone has a text that it had evaluated; with the results: the exact numbers "
+            "of the texts that are shown",
         ),
         ("relay", "who takes part, and when; everything is sealed", "nothing about the text"),
         ("shuffler and analyzer, if they collude", "all texts and exact numbers, no senders", "not whose text it is"),

@@ -26,7 +26,7 @@ class CrossEstimate:
     """Estimated number of people in each cell of a cross-table, with an axis for every question.
 
     ``estimate["red", "yes"]`` is the cell with these labels, iteration goes through all cells. One malicious client
-    moves a cell by at most one person in each table that counts it.
+    that sends a message for each attribute moves a cell by at most one person in each table that counts it.
     """
 
     name: str

@@ -69,7 +69,8 @@ class Total:
 class NumberEstimate:
     """Sum and mean of the clipped answers to a question, and their variance where it was asked for.
 
-    One malicious client moves the sum by at most one range, as an honest change of mind can.
+    One malicious client that sends a message for each attribute moves the sum by at most one range, as an honest change
+    of mind can; one that puts all its messages on one digit moves it further.
     """
 
     name: str

@@ -82,7 +82,7 @@ class ScaleEstimate:
 
     @property
     def influence(self) -> float:
-        """Largest change of a number of people below an edge that one malicious client can cause, in people."""
+        """Largest change of a number of people below an edge by a client that sends one message for each attribute."""
         right = np.arange(1, self.question.buckets)
         return float(self.levels.prefix_weights(right).influence().max())
 

@@ -115,7 +115,10 @@ function drawAttacks(one) {
   };
   const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
   if (isText()) rows.push({ who: 'the shuffler, about a rare text that it suspects', guess: 1 });
-  else if (one.shuffler) rows.push({ who: 'the shuffler alone, if messages are sealed', guess: 0.5 });
+  else if (one.shuffler) {
+    rows.push({ who: 'the shuffler, if it sees no results', guess: 0.5 });
+    rows.push({ who: 'the shuffler, if it reads results and fills the batch', guess: attacked.together });
+  }
   const all = isText() ? 'relay, shuffler and analyzer together' : one.shuffler ? 'shuffler and analyzer together' : 'everybody else together';
   ladder($('ladder'), [...rows, { who: all, guess: attacked.together }]);
   const left = attacked.dropped, people = whole(attacked.people);

@@ -1,0 +1,150 @@
+"""Every sentence on privacy and counting is quoted in the table of claims, with support that exists."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pytest
+from docs.claims import Claim
+
+import hubbub as hb
+from docs import claims, generate
+from hubbub.accountant import Ledger
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.protocol import Protocol
+
+FOUND = claims.claims()
+MEND = "look at its support again, quote it in docs/claims.toml as it is now, and run python -m docs.generate"
+
+
+@pytest.mark.parametrize("page", claims.PAGES)
+def test_every_sentence_is_quoted(page: str) -> None:
+    quoted = {one for claim in FOUND if claim.page == page for one in claim.says}
+    assert [one for one in claims.sentences(page) if one not in quoted] == [], MEND
+
+
+@pytest.mark.parametrize("claim", FOUND, ids=lambda claim: claim.name)
+def test_a_claim_is_on_its_page_and_has_support(claim: Claim) -> None:
+    assert [one for one in claim.says if one not in claims.sentences(claim.page)] == [], MEND
+    assert claim.says
+    assert claim.supported
+    assert claims.missing_tests(claim.tests) == []
+    assert claims.missing_anchors(claim.theorems) == []
+    written = [name for name in claim.pending if (claims.ROOT / name).exists()]
+    assert written == [], "these tests exist now: name them under tests"
+
+
+def test_names_are_unique() -> None:
+    names = [claim.name for claim in FOUND]
+    assert [name for name in names if names.count(name) > 1] == []
+    quoted = [(claim.page, one) for claim in FOUND for one in claim.says]
+    assert [one for one in quoted if quoted.count(one) > 1] == []
+
+
+def test_changes_are_noticed() -> None:
+    text = (claims.DOCS / "services.md").read_text("utf-8")
+    changed = text.replace("nothing counts twice", "nothing ever counts twice").replace("| analyzer | ", "| analyst | ")
+    assert len(set(claims.cut(changed)) - set(claims.cut(text))) == 2
+    assert set(claims.cut(f"{text}\n\nNobody learns anything.\n")) - set(claims.cut(text)) == {
+        "Nobody learns anything."
+    }
+    assert claims.missing_tests(["tests/docs/test_claims.py::test_none", "tests/none.py::test_a"]) != []
+    assert claims.missing_anchors(["theory/fakes.md#none", "theory/none.md#a"]) != []
+    assert not Claim(name="a", page="threats.md", says=("a",)).supported
+
+
+@pytest.mark.parametrize("page", generate.STORED)
+def test_stored_parts_are_current(page: str) -> None:
+    text = (claims.DOCS / page).read_text("utf-8")
+    assert generate.filled(text, generate.STORED[page]()) == text, "run python -m docs.generate"
+
+
+def test_a_page_needs_one_place_for_its_part() -> None:
+    with pytest.raises(RuntimeError, match="one place"):
+        generate.filled("# Title\n", "part")
+
+
+# Claims that no other test shows.
+
+DRAWN = hb.Fakes.laplace(2.0, shift=25)
+GAPS: Mapping[str, tuple[Protocol, hb.Schema, int, float]] = {
+    "one bit": (Protocol(0.1), hb.Schema.bits(1), 10**4, 0.001),
+    "copies of one bit": (Protocol(0.2, k=4), hb.Schema.bits(1), 10**4, 0.001),
+    "fixed fakes": (Protocol(0.0, m=2000), hb.Schema.one_hot(3), 1000, 1e-4),
+    "users' fakes": (Protocol(0.0, m=hb.Fakes.binomial(1, 0.5)), hb.Schema.one_hot(3), 1000, 1e-4),
+    "shuffler's fakes": (Protocol(0.0, m=DRAWN), hb.Schema.one_hot(3), 1000, 1e-4),
+    "strings": (Protocol(0, m=hb.Fakes.laplace(2.0, 35), release="strings"), hb.Schema.strings(), 2000, 1e-4),
+    "categories": (Protocol(0.02, release="category"), hb.Schema.one_hot(10), 10**4, 0.001),
+    "split one-hot": (Protocol(0.01, release="bits"), hb.Schema.one_hot(10), 10**4, 0.002),
+    "split bits": (Protocol(0.1, release="bits"), hb.Schema.bits(40), 10**5, 0.007),
+    "split bits, shuffler's fakes": (Protocol(0.05, m=DRAWN, release="bits"), hb.Schema.bits(3), 1000, 0.02),
+    "split one-hot, shuffler's fakes": (Protocol(0.01, m=DRAWN, release="bits"), hb.Schema.one_hot(10), 1000, 0.02),
+    "whole one-hot": (Protocol(0.25), hb.Schema.one_hot(40), 1000, 0.002),
+    "few of many": (Protocol(0.3139), hb.Schema.at_most(3, 40), 1000, 0.002),
+    "five bits": (Protocol(0.2446), hb.Schema.bits(5), 1000, 0.02),
+}
+"""Protocols of the table in ``guarantees.md`` with the stated gap; ``tests/accountant/records`` has wider vectors."""
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_gaps_between_certificate_and_attack_are_as_stated(name: str) -> None:
+    protocol, schema, n, gap = GAPS[name]
+    held = hb.account(protocol, schema, n, delta=1e-6)
+    assert 1 <= held.epsilon / held.lower_bound <= 1 + gap
+
+
+def test_gaps_that_are_not_stated() -> None:
+    """Whole records among the shuffler's fakes have no attack; without a shuffler, certificate and attack agree."""
+    assert hb.account(Protocol(0.1, m=DRAWN), hb.Schema.one_hot(3), 1000, delta=1e-6).lower_bound == 0
+    local = hb.account(Protocol(0.25), hb.Schema.one_hot(3), 1000, delta=1e-6, trust="nobody")
+    assert local.epsilon == pytest.approx(local.lower_bound, rel=1e-4)
+
+
+@pytest.mark.parametrize(("release", "epsilon"), [("records", 8), ("bits", 15)])
+def test_the_local_guarantee_of_a_large_batch_is_weak(release: Literal["records", "bits"], epsilon: int) -> None:
+    found = hb.calibrate(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6), release=release)
+    assert round(found.guarantee.assumptions.collusion_epsilon) == epsilon
+
+
+def test_the_weight_of_a_device_in_a_survey_is_the_number_of_attributes() -> None:
+    """Nothing links messages: a device that puts those of both attributes on one label counts almost as two people."""
+    schema = hb.Schema.survey({"colour": hb.Choice(["red", "green", "blue"]), "dark mode": hb.Flag()})
+    plan = hb.plan(schema, 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise")
+    assert plan.protocol.clear
+    given = {"colour": ["green"] * 1000, "dark mode": [False] * 1000}
+    stream = SeededStreamNotForPeople(3)
+    people = hb.Collection.from_values(given, plan.schema)
+    honest = hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=stream), plan, entropy=stream))
+    names = list(plan.schema.labels)
+    red, green, no = (next(i for i, name in enumerate(names) if part in name) for part in ("red", "green", "no"))
+    counts = np.array(honest.counts)
+    counts[[green, no]] -= 1
+    counts[red] += 2
+    before, after = (hb.estimate_survey(one, plan)["colour"] for one in (honest, replace(honest, counts=counts)))
+    assert isinstance(before, hb.Estimate)
+    assert isinstance(after, hb.Estimate)
+    moved = after.values[0] - before.values[0]
+    assert 1.5 < moved <= 2
+
+
+def test_two_answers_of_one_person_cost_at_most_group_privacy() -> None:
+    """Twice in one batch: (2ε, (1 + e^ε)·δ) at most, and more than once in each of two batches; by enumeration."""
+    fakes = hb.Fakes.laplace(1.0, 14)
+    pmf = np.append(fakes.pmf, [0.0, 0.0])
+
+    def delta(shift: int, epsilon: float) -> float:
+        moved = np.roll(pmf, shift)
+        first, second = np.multiply.outer(moved, pmf), np.multiply.outer(pmf, moved)
+        return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+    plan = hb.plan_from(hb.Schema.one_hot(2), 1000, Protocol(0, m=fakes), delta=1e-6)
+    rounds = Ledger().charge(plan, rounds=2)
+    dearer = []
+    for epsilon in (0.5, 1.0, 1.5, 2.0):
+        assert delta(2, 2 * epsilon) <= (1 + math.exp(epsilon)) * delta(1, epsilon) * (1 + 1e-9)
+        dearer.append(delta(2, 2 * epsilon) > rounds.delta(2 * epsilon))
+    assert any(dearer)
+    assert all(delta(1, one) >= delta(1, two) for one, two in itertools.pairwise((0.5, 1.0, 1.5)))
