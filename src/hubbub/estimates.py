@@ -1,6 +1,5 @@
 """Estimated counts with error bars."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -23,8 +22,8 @@ from hubbub.errors import (
 )
 from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
 from hubbub.noise import noise_document, noise_from_document
-from hubbub.numeric.distributions import reach
 from hubbub.numeric.estimation import nearest_counts, shrunk_counts
+from hubbub.numeric.intervals import count_interval, critical_count
 from hubbub.numeric.population import CountNoise, check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
 from hubbub.privacy import Guarantee
@@ -162,11 +161,10 @@ class Estimate:
     ) -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true count, or all at once, with probability ``level``.
 
-        Of the people in the collection: value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message,
-        because counts are whole numbers; or the quantile of the exact distribution of the shuffler's fakes. To cover
-        all d labels at once, each is covered with probability level^(1/d), which suffices for all correlations of
-        normal errors (Šidák 1967). After :meth:`consistent` or :meth:`shrunk`, the ends are clipped to [0, n], which
-        keeps the coverage.
+        Of the people in the collection: value ± the quantile of the exact distribution of flips and fakes, or of a
+        normal one with a correction for skewness if it is wide (:mod:`hubbub.numeric.intervals`). To cover all d labels
+        at once, each is missed with probability (1 − level)/d, which suffices for any dependence (Bonferroni). After
+        :meth:`consistent` or :meth:`shrunk`, the ends are clipped to [0, n], which keeps the coverage.
 
         Of the population (``of="population"``): n times the shares of :meth:`population`.
         """
@@ -174,8 +172,7 @@ class Estimate:
         if check_choice("of", of, ("collection", "population")) == "population":
             low, high = self.population(level, simultaneous=simultaneous)
             return self.n * low, self.n * high
-        half = self._reach(miss)
-        low, high = self.unbiased - half, self.unbiased + half
+        low, high = count_interval(self.unbiased, self.n, self.noise, miss)
         if self.adjusted:
             low, high = np.clip(low, 0, self.n), np.clip(high, 0, self.n)
         return low, high
@@ -192,11 +189,11 @@ class Estimate:
     def _miss(self, level: float, simultaneous: bool) -> float:
         level = check_real("level", level, OPEN_UNIT)
         check_type("simultaneous", simultaneous, bool)
-        return -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
+        return (1 - level) / len(self.labels) if simultaneous else 1 - level
 
     @property
     def detectable(self) -> NDArray[np.bool_]:
-        """True for labels distinguishable from 0; if all counts are 0, none is flagged with probability 95 %."""
+        """True for labels distinguishable from 0; with probability 95 %, no label that nobody has is flagged."""
         return np.asarray(self.unbiased > self._critical())
 
     @property
@@ -326,21 +323,8 @@ class Estimate:
                 achieved=None if read["guarantee"] is None else Guarantee.from_document(read["guarantee"]),
             )
 
-    def _critical(self) -> Array:
-        miss = -math.expm1(math.log(LEVEL) / len(self.labels))
-        distribution = self.noise.distribution
-        if distribution is None:
-            return np.asarray(-float(ndtri(miss)) * self.stderr)
-        above = distribution.pmf[::-1].cumsum()
-        limit = distribution.high - np.searchsorted(above, miss) - self.noise.centre
-        return np.full(len(self.labels), limit / self.noise.gain)
-
-    def _reach(self, miss: float) -> Array:
-        distribution, gain = self.noise.distribution, self.noise.gain
-        if distribution is None:
-            return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / gain)
-        distance = np.abs(np.arange(distribution.low, distribution.high + 1) - self.noise.centre)
-        return np.full(len(self.labels), (reach(distance, distribution.pmf, miss) + self.noise.slack) / gain)
+    def _critical(self) -> float:
+        return critical_count(self.noise, self.n, self._miss(LEVEL, simultaneous=True))
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"

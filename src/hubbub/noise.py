@@ -14,26 +14,35 @@ from hubbub.errors import WireError, reject
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import category_variance, count_among_fakes, shown_by_drawn, shown_by_users
-from hubbub.numeric.population import CountNoise
+from hubbub.numeric.population import CountNoise, poisson
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 from hubbub.surveys.errors import survey_stderr
 
 _LONGEST = 10**5
 """Largest support of a sum of distributions that is computed."""
-EXACT_DRAWS = 64
+EXACT_DRAWS = 1024
 """Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
+WIDEST = 64.0
+"""Largest standard deviation, in messages, of flips and users' fakes whose distribution is kept with the estimate.
+
+Quantiles of wider ones are those of the normal distribution with the correction for the largest skewness that sums of
+coins can have, to less than a tenth of a message (:func:`hubbub.numeric.intervals.wide_reach`).
+"""
+_TAIL = 60.0
+_PRODUCTS = 10**8
+"""Largest number of products in a convolution."""
 
 
 @dataclass(frozen=True, slots=True)
 class FakeCount:
-    """The number of fakes with a given bit set: mean, variance, and the distribution of its non-normal part."""
+    """The number of fakes with a given bit set: mean, variance, and its distribution, or that of one part of it."""
 
     mean: float
     variance: float
     distribution: Distribution | None = None
     rest: float = 0.0
-    """Variance of the other part, which is close to normal."""
+    """Variance of the other part: fakes without the bit that flips set."""
 
 
 def fake_noise(
@@ -56,19 +65,20 @@ def fake_noise(
     :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
     seconds, is left out.
 
-    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
+    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400, moments=True)
     FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0)
     """
     q = protocol.q
     # What is subtracted from the counts of strings varies as much as what is added to those of labels.
     fake = 0.0 if protocol.sends_strings else q + (1 - 2 * q) * schema.density
-    if users := protocol.user_fakes:
-        if protocol.sends_records:
-            return FakeCount(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
-        return FakeCount(*shown_by_users(n * users.mean, n * users.variance, fake))
-    drawn = protocol.shuffler_fakes
+    users, drawn = protocol.user_fakes, protocol.shuffler_fakes
     if drawn is None:
-        return FakeCount(*shown_by_users(fakes, 0.0, fake))
+        number, spread = (n * users.mean, n * users.variance) if users else (fakes, 0.0)
+        if users and protocol.sends_records:
+            number, spread = number if user_fakes is None else user_fakes, 0.0
+        mean, variance = shown_by_users(number, spread, fake)
+        kept = not moments and variance <= WIDEST**2
+        return FakeCount(mean, variance, users_shown(mean, variance) if kept else None)
     mean, variance = batches * drawn.mean, batches * drawn.variance
     if protocol.sends_records:
         with_bit = schema.records_with_bit
@@ -76,6 +86,33 @@ def fake_noise(
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
         return FakeCount(*total, None if moments else drawn_sum(drawn, q, with_bit * batches), rest)
     return FakeCount(mean, variance, None if moments else drawn_sum(drawn, 0.0, batches))
+
+
+def users_shown(mean: float, variance: float) -> Distribution:
+    """Return the number of users' fakes that show a bit, from its moments: Bin(t, s) with ts = μ, ts(1 − s) = V.
+
+    Bin(M, v) if their number M is known; Bin(nt, sv) if each of n users draws Bin(t, s) of them; Poisson if V = μ. A
+    predicted M, and with it t, need not be whole: it is rounded up.
+
+    >>> users_shown(2.0, 1.5).pmf.size, round(float(users_shown(2.0, 2.0).pmf[0]), 6)
+    (9, 0.135335)
+    """
+    shown = 1 - variance / mean if mean > 0 else 0.0
+    if shown < 1e-12:
+        return trimmed(poisson(mean))
+    trials = math.ceil(mean / shown - 1e-6)
+    return trimmed(binomial(trials, min(mean / trials, 1.0), tail=_TAIL))
+
+
+def trimmed(distribution: Distribution) -> Distribution:
+    """Return a distribution without the ends of a probability of at most 10⁻¹⁸ each, which no interval needs.
+
+    >>> trimmed(Distribution(0, np.array([1e-19, 0.5, 0.5, 0.0]))).pmf.tolist()
+    [0.5, 0.5]
+    """
+    pmf = distribution.pmf
+    first, last = (int(np.searchsorted(side.cumsum(), 1e-18, side="right")) for side in (pmf, pmf[::-1]))
+    return Distribution(distribution.low + first, pmf[first : pmf.size - last])
 
 
 def thinned(fakes: Fakes, kept: float) -> Distribution:
@@ -99,12 +136,14 @@ def thinned(fakes: Fakes, kept: float) -> Distribution:
 @functools.lru_cache(64)
 def drawn_sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
     """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
-    if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
+    if not 0 < times <= EXACT_DRAWS or fakes.shift + 100 * fakes.scale * math.sqrt(times) > _LONGEST:
         return None
-    distribution = part = thinned(fakes, 1 - q)
-    for _ in range(times - 1):
-        distribution = distribution.plus(part)
-    return distribution
+    total, part = Distribution(0, np.ones(1)), thinned(fakes, 1 - q)
+    while times:
+        total = trimmed(total.plus(part)) if times & 1 else total
+        times >>= 1
+        part = trimmed(part.plus(part)) if times else part
+    return total
 
 
 def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
@@ -138,7 +177,7 @@ def smooth(distribution: Distribution, variance: float) -> Distribution | None:
         return distribution
     sigma = math.sqrt(variance)
     reach = math.ceil(9 * sigma) + 1
-    if reach * distribution.pmf.size > 10**8:
+    if reach * distribution.pmf.size > _PRODUCTS:
         return None
     edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
     return distribution.plus(Distribution(-reach, np.diff(edges)))
@@ -157,13 +196,26 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
     assert fakes is not None
     gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
     variance = (flips + fakes.variance) / gain**2
-    if fakes.distribution is not None and (exact := smooth(fakes.distribution, fakes.rest + flips)) is not None:
-        centre = float(np.arange(fakes.distribution.low, fakes.distribution.high + 1) @ fakes.distribution.pmf)
+    if k == 1 and fakes.variance == 0 and fakes.mean == 0:
+        return CountNoise(variance=variance, gain=gain, flip=q)
+    kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
+    if kept and fakes.distribution is not None and (exact := _among_flips(fakes, k * n, q)) is not None:
+        centre = float(np.arange(exact.low, exact.high + 1) @ exact.pmf)
         # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
         slack = 1e-6 if gain == 1 else 0.5
         return CountNoise(variance=variance, gain=gain, distribution=exact, centre=centre, slack=slack)
-    alone = k == 1 and fakes.variance == 0 and fakes.mean == 0
-    return CountNoise(variance=variance, gain=gain, flip=q if alone else None)
+    return CountNoise(variance=variance, gain=gain)
+
+
+def _among_flips(fakes: FakeCount, messages: int, q: float) -> Distribution | None:
+    """Return the number of messages that show a label that nobody has; None if it is too wide to be computed."""
+    assert fakes.distribution is not None
+    flips = math.sqrt(messages * q * (1 - q) + fakes.rest)
+    if (20 * flips + 200) * fakes.distribution.pmf.size > _PRODUCTS:
+        return None
+    # A Poisson number is at least as skewed as the fakes without the bit that flips set.
+    others = poisson(fakes.rest).plus(binomial(messages, q, tail=_TAIL))
+    return trimmed(fakes.distribution.plus(trimmed(others)))
 
 
 def predicted_noise(schema: Schema, protocol: Protocol, n: int) -> CountNoise:

@@ -168,9 +168,13 @@ def _rarer(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array, Arr
 
 
 def _score(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array, Array]:
-    """Solve (x ± ½/gain − nπ)² = z²V(π), V the variance of T + E at π, for π (Wilson 1927)."""
+    """Solve (x ± s − nπ)² = z²V(π), V the variance of T + E at π, for π (Wilson 1927).
+
+    s is half a message, and max(0, z² − 4)/6 of one for the skewness far in the tail (Cornish and Fisher 1938).
+    """
     z = float(ndtri(miss / 2))
-    square, step = z * z, 0.5 / noise.gain
+    square = z * z
+    step = 0.5 / noise.gain + max(0.0, square - 4) / 6 * max(1.0, 1 / noise.gain)
 
     def root(centre: Array, sign: int) -> Array:
         a = n * n + square * n

@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.noise import drawn_sum, noise_document, noise_from_document, pooled_noise, smooth
+from hubbub.noise import (
+    WIDEST,
+    drawn_sum,
+    noise_document,
+    noise_from_document,
+    pooled_noise,
+    smooth,
+    trimmed,
+    users_shown,
+)
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import category_variance
 from hubbub.numeric.population import CountNoise
 from hubbub.numeric.tails import ErrorSums
@@ -145,34 +156,42 @@ def excess_of(fakes: Fakes) -> float:
 def answer_noise(
     noise: Noise, size: int, n: int, variance: float, gain: float, *, category: bool, batches: int
 ) -> CountNoise:
-    """Return the error of one count: s²·(1 − 1/d), with the exact distribution of the shuffler's fakes."""
+    """Return the error of one count: s²·(1 − 1/d), with the exact distribution of the messages of one category."""
     if category:
         empty, one = category_variance([0, 1], n, noise.q, size).tolist()
         return CountNoise(variance=empty, gain=gain, growth=one - empty, flip=noise.q)
-    error = variance * (1 - 1 / size)
-    if noise.shuffler_fakes is not None and (exact := _drawn(noise.shuffler_fakes, size, variance, batches)):
-        return exact
-    return CountNoise(variance=error, gain=gain)
+    return _uncategorized(noise, size, n, variance, gain, batches)
 
 
 @functools.lru_cache(64)
-def _drawn(fakes: Fakes, size: int, variance: float, batches: int) -> CountNoise | None:
+def _uncategorized(noise: Noise, size: int, n: int, variance: float, gain: float, batches: int) -> CountNoise:
     """Return the error F_c − F̄ of one count, d/(d − 1) of which is F_c minus the mean of the others.
 
-    Among two categories it is the difference of two draws. The mean of more than one other category, of which the
-    variance is s²/(d − 1), is close enough to normal.
+    Among two categories it is the difference of two draws, or of flips: Bin(2n, q) of 2n messages. The mean of more
+    than one other category, of which the variance is s²/(d − 1), is close enough to normal. The number of users' fakes
+    is known, so that the mean F̄ is, too.
     """
-    drawn = drawn_sum(fakes, 0.0, batches)
-    if drawn is None:
-        return None
     error = variance * (1 - 1 / size)
-    if size == 2:
-        return CountNoise(variance=error, gain=2.0, distribution=drawn.plus(drawn.flipped(0)), slack=1e-6)
-    whole = smooth(drawn, variance / (size - 1))
+    if batches == 0 or (noise.shuffler_fakes is None and gain**2 * variance > WIDEST**2):
+        return CountNoise(variance=error, gain=gain)
+    if noise.user_fakes is not None:
+        known = users_shown(variance, error)
+        return CountNoise(variance=error, distribution=known, centre=variance, slack=1e-6)
+    if noise.shuffler_fakes is None:
+        shown: Distribution | None = binomial(n * (2 if size == 2 else 1), noise.q, tail=60.0)
+        twice = shown
+    else:
+        shown = drawn_sum(noise.shuffler_fakes, 0.0, batches)
+        twice = None if shown is None else shown.plus(shown.flipped(0))
+    if shown is None or twice is None:
+        return CountNoise(variance=error, gain=gain)
+    whole = twice if size == 2 else smooth(trimmed(shown), gain**2 * variance / (size - 1))
     if whole is None:
-        return None
-    centre = float(np.arange(drawn.low, drawn.high + 1) @ drawn.pmf)
-    return CountNoise(variance=error, gain=size / (size - 1), distribution=whole, centre=centre)
+        return CountNoise(variance=error, gain=gain)
+    whole = trimmed(whole)
+    centre = float(np.arange(whole.low, whole.high + 1) @ whole.pmf)
+    slack = 1e-6 if size == 2 and noise.clear else 0.5
+    return CountNoise(variance=error, gain=gain * size / (size - 1), distribution=whole, centre=centre, slack=slack)
 
 
 def pooled_counts(parts: Sequence[AnswerCounts], people: Sequence[int]) -> AnswerCounts:

@@ -1,7 +1,7 @@
 """Estimates of choices, flags and cross-tables: counted directly, or combined from several tables by least squares."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,20 +53,22 @@ def _error(
     model: Factorial, names: Names, counts: dict[Names, AnswerCounts], values: Array
 ) -> tuple[Array, CountNoise]:
     """Return the variance of each cell, and the error of one."""
-    fixed, growth, parts = 0.0, 0.0, []
+    fixed, growth, parts, gain = 0.0, 0.0, [], 1.0
     varying = np.zeros_like(values)
     people = np.maximum(values, 0.0)
     for one in model.cell_weights(names):
         own = counts[one.table]
         fixed += own.variance * one.weight**2 * one.copies
+        gain = min(gain, own.noise.gain)
         parts += [(own.variance * one.weight**2, own.excess)] * min(one.copies, 64)
         if own.growth:
             varying = varying + own.growth * one.weight**2 * np.maximum(one.people(people, names), 0.0)
             growth += own.growth * one.weight**2 * (one.agreed == one.shared == names)
     variance = fixed + np.maximum(varying, 0.0)
     if growth:
-        return variance, CountNoise(variance=float((variance - growth * people).max()), growth=growth)
-    return variance, summed_noise(fixed, parts)
+        return variance, CountNoise(variance=float((variance - growth * people).max()), growth=growth, gain=gain)
+    found = summed_noise(fixed, parts)
+    return variance, found if found.distribution is not None else replace(found, gain=gain)
 
 
 def choice_estimate(

@@ -1,0 +1,80 @@
+"""Labels that nobody has are rarely flagged, and all intervals hold at once: exactly, from the law of the messages."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.detection import SIZES, figures, outcome, table
+from tests.surveys.simulated import estimate, plausible, survey_plan
+
+import hubbub as hb
+from hubbub.numeric.binomial import clopper_pearson
+from hubbub.questions import Choice
+
+_ANY = hb.plan_from(hb.Schema.bits(1), 1, hb.Protocol(0.25), delta=1e-6)
+FEW, MANY = hb.Schema.one_hot(100), hb.Schema.one_hot(10_000)
+FAMILIES: dict[str, tuple[hb.Schema, int, hb.Protocol, int]] = {
+    "split bits": (MANY, 10**6, hb.Protocol(2e-5, release="bits"), 0),
+    "very few flips": (FEW, 1000, hb.Protocol(5e-4, release="bits"), 0),
+    "many flips": (FEW, 10**5, hb.Protocol(0.2, release="bits"), 0),
+    "copies": (FEW, 5000, hb.Protocol(0.002, 4, release="bits"), 0),
+    "many copies": (FEW, 40_000, hb.Protocol(0.1, 3, release="bits"), 0),
+    "whole records": (hb.Schema.at_most(3, 100), 10**5, hb.Protocol(0.0196), 0),
+    "users' fakes in the clear": (FEW, 10**5, hb.Protocol(0.0, m=hb.Fakes.poisson(0.042)), 4213),
+    "users' binomial fakes in the clear": (MANY, 10**6, hb.Protocol(0.0, m=hb.Fakes.binomial(2, 0.1)), 200_100),
+    "a fixed number of fakes": (FEW, 1000, hb.Protocol(0.0, m=2000), 2000),
+    "users' fakes as split bits": (FEW, 10**5, hb.Protocol(1e-4, m=hb.Fakes.poisson(0.02), release="bits"), 0),
+    "binomial fakes as split bits": (FEW, 10**4, hb.Protocol(1e-3, m=hb.Fakes.binomial(3, 0.2), release="bits"), 0),
+    "randomized response": (hb.Schema.one_hot(20), 2000, hb.Protocol(0.004, release="category"), 0),
+    "randomized response with many labels": (MANY, 10**6, hb.Protocol(5e-5, release="category"), 0),
+    "the shuffler's fakes": (MANY, 10**5, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 40)), 0),
+    "flips among the shuffler's fakes": (FEW, 10**4, hb.Protocol(1e-3, m=hb.Fakes.laplace(1.0, 20), release="bits"), 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_empty_labels_are_rarely_flagged_and_all_intervals_hold(name: str) -> None:
+    """Sums of probabilities bound what the dependent counts of fakes and of randomized response can do together."""
+    schema, n, protocol, fakes = FAMILIES[name]
+    plan = replace(_ANY, schema=schema, protocol=protocol)
+    flagged, covered = table(plan, n, fakes, independent=False)
+    assert flagged <= 0.05
+    assert flagged > 0.001, "absurdly cautious"
+    assert covered >= 0.95
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_interval_of_one_label_covers(name: str) -> None:
+    schema, n, protocol, fakes = FAMILIES[name]
+    plan = replace(_ANY, schema=schema, protocol=protocol)
+    for held in (0, 1, 7, n // 50, n // 2, n - 3, n):
+        missed = outcome(plan, n, held, fakes, simultaneous=False)[1]
+        assert missed <= 0.055, held
+
+
+@pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])
+def test_the_table_of_default_plans(size: tuple[int, int, float]) -> None:
+    """The table that ``python -m benchmarks.detection`` prints: 10², 10⁴ and 10⁶ labels, ε = 1 and 5."""
+    for name, value in figures([size]).items():
+        assert (0.01 < value <= 0.05) if name.startswith("flagged") else (0.95 <= value < 0.99), name
+
+
+@pytest.mark.parametrize("noise", ["Laplace fakes", "users' fakes", "flipped bits", "response"])
+@pytest.mark.parametrize("size", [2, 3, 60])
+def test_labels_of_surveys_are_rarely_flagged_and_their_intervals_hold(noise: str, size: int) -> None:
+    rng, times = np.random.default_rng(41), 600
+    names = [f"label {place}" for place in range(size)]
+    plan, n = survey_plan({"x": Choice(names)}, "flipped bits" if noise == "response" else noise), 1000
+    if noise == "response":
+        plan = replace(plan, protocol=hb.Protocol.survey([hb.Noise(0.2 / size)], "category"))
+    truth = np.zeros(size, np.int64)
+    truth[0] = n
+    flagged, held = [], []
+    for _ in range(times):
+        found = estimate(plan, [truth], rng)["x"]
+        assert isinstance(found, hb.Estimate)
+        flagged.append(bool(found.detectable[1:].any()))
+        low, high = found.interval(simultaneous=True)
+        held.append(bool(((low <= truth) & (truth <= high)).all()))
+    assert float(clopper_pearson(sum(flagged), times, 0.001)[0]) <= 0.05
+    assert plausible(held)
