@@ -202,7 +202,7 @@ SUBJECTS = {
     "Schema.from_document": Subject(hb.Schema.from_document, {"value": SCHEMA.to_document()}),
     "Schema.one_hot": Subject(hb.Schema.one_hot, {"labels": 3}),
     "Tally": Subject(hb.Tally, fields(TALLY)),
-    "Tally.__add__": Subject(TALLY.__add__, {"other": TALLY}),
+    "Tally.__add__": Subject(TALLY.__add__, {"other": dataclasses.replace(TALLY)}),
     "Total": Subject(hb.Total, {"epsilon": 1.0, "delta": 1e-6}),
     "Total.from_document": Subject(hb.Total.from_document, {"value": {"epsilon": "inf", "delta": 1}}),
     "account": Subject(
@@ -519,6 +519,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Guarantee", {"basis": "exact"}, InvalidInput, "basis must be of type Basis, not str"),
     ("Guarantee", {"method": None}, InvalidInput, "method must be of type str, not None"),
     ("Guarantee", {"n": 0}, InvalidInput, "n must be a whole number of at least 1, got 0"),
+    ("Guarantee", {"unshuffled": -1}, InvalidInput, "unshuffled must be a whole number of at least 0, got -1"),
     ("Guarantee", {"assumptions": None}, InvalidInput, "assumptions must be of type Assumptions, not None"),
     (
         "Guarantee.from_document",
@@ -1432,6 +1433,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "smallest_batch must be a whole number in [0, 1,000,000,000,000,000,000], got a number of more than 128 bits",
     ),
     ("Tally", {"counts": [1, 2, 3]}, InvalidInput, "counts must be a vector of int64 values, not list"),
+    ("Tally", {"unshuffled": -1}, InvalidInput, "unshuffled must be a whole number in [0, 3], got -1"),
+    (
+        "Tally",
+        {"fewest_fakes": 0.5},
+        InvalidInput,
+        "fewest_fakes must be a whole number in [0, 1,000,000,000,000,000,000], got 0.5",
+    ),
     ("Tally", {"slots": -1}, InvalidInput, "slots must be a whole number in [0, 1,000,000,000,000,000,000], got -1"),
     (
         "Tally",

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from hubbub.numeric.estimation import category_estimate, category_variance, coun
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.releases import PAYLOAD_FORMATS
-from hubbub.reports import Batch, Reports, Source, Tally, check_plan, parts
+from hubbub.reports import Batch, BatchHeader, Reports, Source, Tally, check_plan, parts
 from hubbub.schema import choose_labels
 from hubbub.tables import Joint, fake_patterns
 
@@ -59,6 +60,11 @@ def _tally(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]) -> T
         visit(block)
     if messages != header.messages:
         reject("the batch", f"have the {header.messages:,} messages of its header", messages)
+    return counted_batch(header, messages, counts)
+
+
+def counted_batch(header: BatchHeader, messages: int, counts: NDArray[np.int64]) -> Tally:
+    """Return the tally of one batch, shuffled or not, with the counts of its messages."""
     counts.setflags(write=False)
     return Tally(
         plan=header.plan,
@@ -69,6 +75,7 @@ def _tally(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]) -> T
         smallest_batch=(header.certified or header.n) if header.shuffled else 0,
         counts=counts,
         slots=header.slots,
+        fewest_fakes=header.fakes // header.n * header.certified if header.certified else header.fakes,
     )
 
 
@@ -114,9 +121,10 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
 def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     """Return the guarantee of the batches that arrived, which may be larger or smaller than planned.
 
-    It holds for the smallest shuffled batch, with the fakes that arrived, and is solved for the parameter that the plan
-    solved for. A batch of the planned size has the planned guarantee. If nothing was shuffled, only the randomization
-    of each device protects its record.
+    It holds for everybody who was counted, and is solved for the parameter that the plan solved for. That is the
+    guarantee of the smallest shuffled batch, with the fewest fakes that arrived in one; a batch of the planned size has
+    the planned guarantee. Where somebody's messages were not shuffled, only the randomization of the own device
+    protects them, and no more is stated for anybody: see :attr:`Guarantee.unshuffled`.
     With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
     A batch that a service opened counts as the certified number of people with their fakes, and pays for the messages
     that did not fit into the slots of a client.
@@ -126,24 +134,23 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
 
 
 def _achieved(plan: Plan, tally: Tally) -> Guarantee:
-    people, fakes, batches = tally.smallest_batch or tally.n, tally.fakes, tally.batches
-    if batches == 1 and people != tally.n:
-        fakes = plan.protocol.fixed_fakes // plan.n * people
-    found = _shuffled(plan, people, fakes, batches)
-    return with_overflow(found, plan, tally.slots) if tally.slots else found
+    people, fakes = tally.smallest_batch, tally.fewest_fakes or 0
+    if tally.unshuffled:  # of the own messages alone, neither other people nor their fakes matter
+        people, fakes = tally.n, plan.protocol.fixed_fakes
+    found = _accounted(plan, people, fakes, shuffled=not tally.unshuffled)
+    found = with_overflow(found, plan, tally.slots) if tally.slots else found
+    return replace(found, unshuffled=tally.unshuffled) if plan.guarantee.assumptions.shuffler else found
 
 
-def _shuffled(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
-    claim, protocol, trust = plan.guarantee, plan.protocol, plan.guarantee.assumptions.trust
-    if protocol.fixed_fakes:
-        fakes = fakes if batches <= 1 else protocol.fixed_fakes
+def _accounted(plan: Plan, people: int, fakes: int, *, shuffled: bool) -> Guarantee:
+    claim, protocol = plan.guarantee, plan.protocol
+    trust = claim.assumptions.trust if shuffled else "nobody"
+    if protocol.fixed_fakes and shuffled:
         if plan.honest_fraction < 1 and (people != plan.n or fakes != protocol.fixed_fakes):
             fakes = min(fakes, people * (protocol.fixed_fakes // plan.n))
         if protocol.clear and fakes == 0:  # nothing hides a record, and no protocol says so
             fakes, trust = protocol.fixed_fakes, "nobody"
         protocol = protocol.changed(m=fakes)
-    if batches == 0:
-        trust = "nobody"
     if people == plan.n and protocol == plan.protocol and trust == claim.assumptions.trust:
         return claim
     return account(
@@ -216,7 +223,7 @@ def check_tally(tally: Tally, plan: Plan) -> int | None:
     protocol = plan.protocol
     own = protocol.own_messages * tally.n
     if protocol.has_shuffler_fakes:
-        if not tally.batches:
+        if tally.unshuffled:
             reject("the reports", "be shuffled, because the shuffler adds the fakes of this plan")
         return None
     if protocol.sends_bits:

@@ -66,6 +66,8 @@ class Plan:
             reject("the guarantee", f"be for n = {self.n:,}", self.guarantee.n)
         if self.guarantee.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
+        if self.guarantee.unshuffled:
+            reject("the guarantee", "be for shuffled reports, of nobody unshuffled", self.guarantee.unshuffled)
         self._set_defaults()
         check_protocol(self.protocol, self.schema)
         if self.guarantee.assumptions.relay != self.protocol.sends_strings:

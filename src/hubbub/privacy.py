@@ -272,6 +272,9 @@ class Guarantee:
     method: str
     n: int
     assumptions: Assumptions
+    unshuffled: int = 0
+    """People among those who were counted whose messages nobody shuffled, although the plan relies on that; if there
+    are any, the figures are those of everybody's own noise alone. 0 in a plan."""
 
     def __post_init__(self) -> None:
         check_real("epsilon", self.epsilon, LIMIT)
@@ -282,6 +285,8 @@ class Guarantee:
         check_type("method", self.method, str)
         check_type("assumptions", self.assumptions, Assumptions)
         check_whole("n", self.n, 1)
+        if check_whole("unshuffled", self.unshuffled) and self.assumptions.shuffler:
+            reject("unshuffled", "be 0 for a guarantee that rests on a shuffler", self.unshuffled)
 
     def meets(self, budget: Budget) -> bool:
         """Return True if this guarantee implies the budget."""
@@ -299,13 +304,15 @@ class Guarantee:
             "method": self.method,
             "n": self.n,
             "assumptions": self.assumptions.to_document(),
+            **({"unshuffled": self.unshuffled} if self.unshuffled else {}),
         }
 
     @classmethod
     def from_document(cls, value: Json, what: str = "the guarantee") -> Self:
         """Read a guarantee from a JSON object."""
         keys = ("epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions")
-        read = Fields(value, what, *keys)
+        mixed = isinstance(value, dict) and "unshuffled" in value
+        read = Fields(value, what, *keys, *(["unshuffled"] if mixed else []))
         with legal(what):
             basis = check_choice("basis", read.text("basis"), tuple(one.value for one in Basis))
             return cls(
@@ -319,7 +326,28 @@ class Guarantee:
                 method=read.text("method"),
                 n=read.whole("n"),
                 assumptions=Assumptions.from_document(read["assumptions"], f"the assumptions of {what}"),
+                unshuffled=check_whole("unshuffled", read.whole("unshuffled"), 1) if mixed else 0,
             )
+
+    @property
+    def note(self) -> str:
+        """What must be said wherever the figures of people who were counted are stated; often nothing.
+
+        >>> local = Assumptions(
+        ...     honest=1, shuffler=False, fakes=False, view="bits", collusion_epsilon=4.4, count_epsilon=0.0
+        ... )
+        >>> parts = dict(lower_bound=0.0, solved="delta", basis=Basis.PROVEN, method="flips", assumptions=local)
+        >>> Guarantee(epsilon=1.0, delta=0.9, n=1200, unshuffled=600, **parts).note
+        "the reports of 600 people were not shuffled: anyone who sees them can link them to their senders, so only each
+        device's own noise counts, for everybody"
+        """
+        if not self.unshuffled:
+            return ""
+        people = "1 person" if self.unshuffled == 1 else f"{self.unshuffled:,} people"
+        return (
+            f"the reports of {people} were not shuffled: anyone who sees them can link them to their senders, so only each "
+            "device's own noise counts, for everybody"
+        )
 
     @property
     def odds(self) -> str:
@@ -340,7 +368,7 @@ class Guarantee:
     def __str__(self) -> str:
         return (
             f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; "
-            f"best known attack: {self.attack}"
+            f"best known attack: {self.attack}{'; ' * bool(self.unshuffled)}{self.note}"
         )
 
 

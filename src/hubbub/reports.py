@@ -315,11 +315,23 @@ class Tally:
     counts: NDArray[np.int64]
     slots: int = 0
     """Fewest messages at which a service cut off those of one contributor; 0 if none did."""
+    unshuffled: int = 0
+    """Contributors whose messages nobody shuffled; all of them if there is no shuffled batch."""
+    fewest_fakes: int | None = None
+    """Fakes of the shuffled batch with the fewest that count; by default those of a single batch, and none of several.
+    """
 
     def __post_init__(self) -> None:
         _check_id(self.plan)
         for name in ("n", "fakes", "messages", "batches", "smallest_batch", "slots"):
             check_whole(name, getattr(self, name), 0, MAX_MESSAGES)
+        if check_whole("unshuffled", self.unshuffled, 0, self.n) != self.n and not self.batches:
+            object.__setattr__(self, "unshuffled", self.n)
+        if self.fewest_fakes is None:
+            object.__setattr__(self, "fewest_fakes", self.fakes if self.batches <= 1 else 0)
+        check_whole("fewest_fakes", self.fewest_fakes, 0, MAX_MESSAGES)
+        if self.batches and not self.smallest_batch:
+            reject("smallest_batch", "be at least 1 for shuffled batches", 0)
         check_vector("counts", self.counts, np.int64)
 
     def __add__(self, other: object) -> Self:
@@ -329,6 +341,9 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         check_plan(self.plan, other.plan, "added tallies")
+        if other is self:
+            reject("added tallies", "be of different people, but they are one tally")
+        batches = [one for one in (self, other) if one.batches]
         counts = self.counts + other.counts
         counts.setflags(write=False)
         return replace(
@@ -337,11 +352,11 @@ class Tally:
             fakes=self.fakes + other.fakes,
             messages=self.messages + other.messages,
             batches=self.batches + other.batches,
-            smallest_batch=min(
-                self.smallest_batch or other.smallest_batch, other.smallest_batch or self.smallest_batch
-            ),
+            smallest_batch=min((one.smallest_batch for one in batches), default=0),
             counts=counts,
             slots=min(self.slots or other.slots, other.slots or self.slots),
+            unshuffled=self.unshuffled + other.unshuffled,
+            fewest_fakes=min((one.fewest_fakes or 0 for one in batches), default=None),
         )
 
     __radd__ = __add__

@@ -182,6 +182,36 @@ def test_fixed_fakes_are_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert agrees(json.loads(run("estimate", "reports.hub", "--plan", "plan.json", "--json").stdout), truth)
 
 
+@pytest.mark.parametrize("survey", [False, True])
+def test_a_sum_with_unshuffled_files_states_the_local_figure(
+    survey: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call
+) -> None:
+    """Regression: "1,200 people; this batch is (1, 1.29e-07)-differentially private", and no note."""
+    monkeypatch.chdir(tmp_path)
+    schema = (
+        hb.Schema.survey({"colour": hb.Choice(["red", "green"])}) if survey else hb.Schema.one_hot(["red", "green"])
+    )
+    protocol = hb.Protocol.survey([hb.Noise(0.05)]) if survey else hb.Protocol(0.05, release="bits")
+    write_plan(hb.plan_from(schema, 500, protocol, epsilon=1.0), "plan.json")
+    Path("people.csv").write_text("colour\n" + "red\n" * 600)
+    plan = ("--plan", "plan.json")
+    for name in ("one", "two"):
+        assert run("randomize", "people.csv", *plan, "-o", f"{name}.hub").exit_code == 0
+    assert run("shuffle", "one.hub", *plan, "-o", "mixed.hub").exit_code == 0
+    found = [run("estimate", *files, *plan, "--json") for files in (("two.hub",), ("mixed.hub", "two.hub"))]
+    alone, both = (json.loads(one.stdout)["guarantee"] for one in found)
+    assert (both["epsilon"], both["delta"]) == (alone["epsilon"], alone["delta"])
+    assert both["unshuffled"] == 600
+    assert alone["delta"] > 0.5
+    shown = run("estimate", "mixed.hub", "two.hub", *plan)
+    assert "the reports of 600 people are not shuffled" in shown.stderr
+    assert f"1,200 people; this batch is (1, {alone['delta']:.3g})-differentially private; " in shown.stdout
+    assert "the reports of 600 people were not shuffled" in " ".join(shown.stdout.split())
+    assert run("estimate", "mixed.hub", "two.hub", *plan, "-o", "page.html").exit_code == 0
+    assert "600 people were not shuffled" in Path("page.html").read_text()
+    assert "not shuffled" not in run("estimate", "mixed.hub", *plan).output
+
+
 def test_options_of_estimate(folder: Path, run: Call) -> None:
     words = ("estimate", "mixed.hub", "--plan", "plan.json")
     single = json.loads(run(*words, "--json").stdout)["counts"][0]

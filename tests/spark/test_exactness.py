@@ -103,7 +103,7 @@ def people(spark: Any, columns: tuple[str, ...], n: int = N) -> Any:
 
 
 def same(one: hb.Tally, two: hb.Tally) -> None:
-    names = ("plan", "n", "fakes", "messages", "batches", "smallest_batch")
+    names = ("plan", "n", "fakes", "messages", "batches", "smallest_batch", "unshuffled", "fewest_fakes")
     assert {name: getattr(one, name) for name in names} == {name: getattr(two, name) for name in names}
     assert one.counts.tolist() == two.counts.tolist()
 
@@ -139,7 +139,7 @@ def test_both_engines_count_alike(spark: Any, tmp_path: Path, name: str) -> None
 def test_one_pass_is_a_shuffled_batch(spark: Any, name: str) -> None:
     plan, columns = case(name)
     found = hs.simulate(people(spark, columns), plan)
-    assert (found.n, found.batches, found.smallest_batch) == (N, 1, N)
+    assert (found.n, found.batches, found.smallest_batch, found.unshuffled) == (N, 1, N, 0)
     if plan.schema.questions is not None:
         hb.estimate_survey(found, plan)
     else:
@@ -175,6 +175,8 @@ def test_batches_of_the_local_engine_are_read(spark: Any, tmp_path: Path) -> Non
     write_reports(f"{tmp_path}/rows/", plan, hb.shuffle(reports), rows=True)
     same(hs.tally(spark, tmp_path / "reports", plan), hb.tally(reports))
     same(hs.tally(spark, tmp_path / "rows", plan), hb.tally(hb.shuffle(reports)))
+    both = hs.tally(spark, tmp_path / "reports", plan) + hs.tally(spark, tmp_path / "rows", plan)
+    assert (both.batches, both.unshuffled) == (1, N)
     hs.shuffle(spark, tmp_path / "reports", plan, tmp_path / "batch", rows=True)
     assert Counter(listed(tmp_path / "batch", plan)) == Counter(listed(tmp_path / "reports", plan))
     assert Manifest.read(tmp_path / "batch").rows
@@ -189,6 +191,7 @@ def test_batches_of_a_lake_are_read(spark: Any, tmp_path: Path) -> None:
     found, local = hs.tally(spark, tmp_path / "lake", plan), hb.tally(read_reports(f"{tmp_path}/lake", plan))
     same(found, local)
     assert (found.slots, found.smallest_batch) == (local.slots, local.smallest_batch) == (3, plan.n)
+    assert found.fewest_fakes == local.fewest_fakes
     assert hb.estimate(found, plan).guarantee == hb.estimate(local, plan).guarantee
 
 

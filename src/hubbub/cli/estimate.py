@@ -259,8 +259,9 @@ def _tally(paths: tuple[str, ...], plan: Plan, engine: EngineOptions) -> Tally:
     else:
         total = sum(map(tally, read_batches(paths, plan, "counting")), start=0)
     assert isinstance(total, Tally)
-    if not total.batches:
-        screen.note("these reports are not shuffled: anyone who sees them can link them to their senders")
+    if total.unshuffled:
+        who = f"the reports of {total.unshuffled:,} people" if total.batches else "these reports"
+        screen.note(f"{who} are not shuffled: anyone who sees them can link them to their senders")
     return total
 
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -30,7 +30,7 @@ from hubbub.numeric.comparison import (
 )
 from hubbub.numeric.population import check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
-from hubbub.privacy import Guarantee
+from hubbub.privacy import Assumptions, Basis, Guarantee
 from hubbub.schema import check_label_names, summarize_labels
 
 if TYPE_CHECKING:
@@ -79,17 +79,45 @@ class Guaranteed(Protocol):
     """A result with a guarantee."""
 
     @property
+    def plan(self) -> str | None:
+        """Id of the plan, None for several."""
+
+    @property
     def guarantee(self) -> Guarantee | None:
         """The guarantee of the people that were counted."""
 
 
 def weakest(parts: Sequence[Guaranteed]) -> Guarantee | None:
-    """Return the guarantee with the largest ε and δ, None if a part has none or no single one has both."""
+    """Return the largest ε and δ under what all parts assume, None if a part has none or no single one has both.
+
+    Parts that were not shuffled have nothing in common with those of another plan that rely on a shuffler.
+    """
     known = [found for part in parts if (found := part.guarantee) is not None]
     if len(known) < len(parts):
         return None
     worst = max(known, key=lambda one: (one.epsilon, one.delta))
-    return worst if all(one.delta <= worst.delta for one in known) else None
+    if any(one.delta > worst.delta for one in known):
+        return None
+    unshuffled = sum(one.unshuffled for one in known)
+    if not unshuffled:
+        basis = worst.basis if all(one.basis is worst.basis for one in known) else Basis.PROVEN
+        return replace(worst, basis=basis, assumptions=_together([one.assumptions for one in known]))
+    # What protects without a shuffler also protects shuffled people of the same plan.
+    same = len({part.plan for part in parts}) == 1 and parts[0].plan is not None
+    return replace(worst, unshuffled=unshuffled) if same and worst.unshuffled else None
+
+
+def _together(held: Sequence[Assumptions]) -> Assumptions:
+    """Return the conditions under which all of several guarantees hold."""
+    return Assumptions(
+        honest=max(one.honest for one in held),
+        shuffler=any(one.shuffler for one in held),
+        fakes=any(one.fakes for one in held),
+        view=" and ".join(dict.fromkeys(one.view for one in held)),
+        collusion_epsilon=max(one.collusion_epsilon for one in held),
+        count_epsilon=max(one.count_epsilon for one in held),
+        relay=any(one.relay for one in held),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

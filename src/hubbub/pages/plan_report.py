@@ -9,7 +9,7 @@ from hubbub.estimates import Estimate
 from hubbub.pages import explanation
 from hubbub.pages.explanation import one_in
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
-from hubbub.pages.results import percent
+from hubbub.pages.results import percent, private
 from hubbub.pages.rows import TRUST, estimate_chart
 from hubbub.pages.strings import strings_blocks
 from hubbub.pages.survey_explanation import survey_margin
@@ -271,7 +271,10 @@ def _results(given: Background) -> list[Section]:
     for name, one in given.estimates.items():
         if isinstance(one, SurveyEstimate):
             sections += [
-                Section(f"Results: {name}, {question}", question_blocks(question, result, 0.95, TOP))
+                Section(
+                    f"Results: {name}, {question}",
+                    [*_whole(one, question), *question_blocks(question, result, 0.95, TOP)],
+                )
                 for question, result in one.results
             ]
             continue
@@ -290,9 +293,7 @@ def _results(given: Background) -> list[Section]:
             for i in order
         ]
         more = f"The largest {TOP} of {len(one.labels):,} labels. " if len(one.labels) > TOP else ""
-        held = one.guarantee
-        achieved = f" This batch is ({held.epsilon:.3g}, {held.delta:.2g})-differentially private." if held else ""
-        words = f"{more}{one.n:,} people; values are {one.remark}.{achieved}"
+        words = f"{more}{one.n:,} people; values are {one.remark}.{_held(one)}"
         chart = Figure(estimate_chart(one, top=TOP), "Estimates with 95 % intervals.")
         blocks: list[Block] = [
             words,
@@ -301,6 +302,15 @@ def _results(given: Background) -> list[Section]:
         ]
         sections.append(Section(f"Results: {name}", blocks))
     return sections
+
+
+def _whole(estimate: SurveyEstimate, question: str) -> list[Block]:
+    """Return what holds for all questions, above the first."""
+    return [f"{estimate.n:,} people.{_held(estimate)}"] if question == estimate.results[0][0] else []
+
+
+def _held(estimate: Estimate | SurveyEstimate) -> str:
+    return f" This batch is {private(estimate)}." if estimate.guarantee else ""
 
 
 def _duration(seconds: int) -> str:

@@ -13,6 +13,7 @@ from hubbub.pages.results_charts import comparison_chart, joint_chart
 from hubbub.pages.rows import estimate_chart
 from hubbub.pages.words import described_guarantee, described_plan
 from hubbub.plans import Plan
+from hubbub.privacy import Guarantee
 from hubbub.surveys import SurveyEstimate
 from hubbub.tables import Joint, combination_name, grid_of
 
@@ -43,7 +44,16 @@ def significance(p: float) -> str:
 def private(estimate: Estimate | SurveyEstimate) -> str:
     """Return the guarantee of an estimate in a few words, empty if it is not known."""
     found = estimate.guarantee
-    return "" if found is None else f"({found.epsilon:.4g}, {found.delta:.3g})-differentially private"
+    if found is None:
+        return ""
+    known = f"({found.epsilon:.4g}, {found.delta:.3g})-differentially private"
+    return f"{known}; {found.note}" if found.note else known
+
+
+def guarantee_tile(found: Guarantee) -> tuple[str, str]:
+    """Return the figure of a page that states the guarantee of what was counted."""
+    unshuffled = f"; {found.unshuffled:,} people were not shuffled" if found.unshuffled else ""
+    return f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}{unshuffled}"
 
 
 def ranked(values: Sequence[float] | np.ndarray, top: int | None) -> list[int]:
@@ -104,7 +114,7 @@ def estimate_page(estimate: Estimate, *, level: float = 0.95, top: int = 20, sim
     ]
     found = estimate.guarantee
     if found is not None:
-        tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))
+        tiles.append(guarantee_tile(found))
         sections.append(Section("Guarantee", [Table(("guarantee", "statement"), grouped(described_guarantee(found)))]))
     return render(
         Report(

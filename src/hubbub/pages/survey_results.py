@@ -7,7 +7,7 @@ from hubbub.comparisons import Comparison, NumberComparison, ScaleComparison, Su
 from hubbub.estimates import Estimate
 from hubbub.pages.html import render, table
 from hubbub.pages.report import Block, Figure, Report, Section, Table
-from hubbub.pages.results import FOOT, comparison_rows, estimate_rows, grouped, significance
+from hubbub.pages.results import FOOT, comparison_rows, estimate_rows, grouped, guarantee_tile, significance
 from hubbub.pages.results_charts import comparison_chart
 from hubbub.pages.rows import estimate_chart
 from hubbub.pages.survey_charts import cross_chart, in_unit, number_chart, scale_chart
@@ -186,7 +186,7 @@ def survey_page(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20)
     sections = [Section(name, question_blocks(name, result, level, top)) for name, result in estimate.results]
     found = estimate.guarantee
     if found is not None:
-        tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))
+        tiles.append(guarantee_tile(found))
         rows = grouped(described_guarantee(found, survey=True))
         sections.append(Section("Guarantee", [Table(("guarantee", "statement"), rows)]))
     return render(

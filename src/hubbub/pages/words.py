@@ -47,6 +47,7 @@ def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[t
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
+        *([("note", guarantee.note)] if guarantee.note else []),
         ("odds", guarantee.odds),
         ("best attack", guarantee.attack + attacked),
         ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),

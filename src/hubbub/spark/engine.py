@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hubbub.analyzer import counted_batch
 from hubbub.analyzer import tally as tally_reports
 from hubbub.errors import WireError, check_type, check_whole, reject
 from hubbub.extras import load_extra
@@ -165,9 +166,7 @@ def tally(spark: Any, path: str | PathLike[str], plan: Plan) -> Tally:
     if counted.messages != header.messages:
         got = f"{header.messages:,} messages of its manifest, got {counted.messages:,}"
         raise WireError(f"a batch must have the {got}")
-    smallest = (header.certified or header.n) if header.shuffled else 0
-    counted = replace(counted, n=header.n, fakes=header.fakes, slots=header.slots)
-    return replace(counted, batches=int(header.shuffled), smallest_batch=smallest)
+    return counted_batch(header, counted.messages, counted.counts)
 
 
 def simulate(frame: Any, plan: Plan, *, column: str | None = None, person: str | None = None) -> Tally:
@@ -190,7 +189,9 @@ def simulate(frame: Any, plan: Plan, *, column: str | None = None, person: str |
         counted = _total(partial, plan)
     check_batch(plan, BatchHeader.of(plan, messages=counted.messages, n=counted.n, fakes=counted.fakes))
     added = tally_reports(Reports(plan, tasks.draw_shuffler_fakes(plan, secret), 0))
-    return replace(counted + added, batches=1, smallest_batch=counted.n)
+    total = counted + added
+    header = BatchHeader.of(plan, messages=total.messages, n=total.n, fakes=total.fakes, shuffled=True)
+    return counted_batch(header, total.messages, total.counts)
 
 
 def _total(partial: Any, plan: Plan) -> Tally:

@@ -159,7 +159,7 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
     fakes = declared_fakes(plan, certified)
     messages = plan.protocol.own_messages * certified + fakes
     achieved = achieved_guarantee(
-        replace(counts, n=certified, smallest_batch=certified, fakes=fakes, messages=messages), plan
+        replace(counts, n=certified, smallest_batch=certified, fakes=fakes, fewest_fakes=fakes, messages=messages), plan
     )
     # Clients whose messages exceed their slots leave some out, at the price of this batch's certificate.
     guarantee = contract.with_overflow(achieved)

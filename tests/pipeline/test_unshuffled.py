@@ -1,0 +1,194 @@
+"""Sums of tallies and pools of estimates: what they state holds for everybody who was counted."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hubbub as hb
+from hubbub.analyzer import achieved_guarantee
+from hubbub.comparisons.labels import weakest
+from hubbub.io.reports import read_reports, write_reports
+from hubbub.pages import estimate_page, estimate_table, survey_page
+from hubbub.pages.results import private
+from hubbub.reports import Batch
+
+N = 500
+LABELS = hb.Schema.one_hot(["a", "b", "c"])
+SPLIT = hb.plan_from(LABELS, N, hb.Protocol(0.05, release="bits"), epsilon=1.0)
+SURVEY = hb.Schema.survey({"colour": hb.Choice(["red", "blue"]), "dark mode": hb.Flag()})
+ANSWERS = hb.plan_from(SURVEY, N, hb.Protocol.survey([hb.Noise(q=0.05)] * 2), epsilon=1.0)
+PLANS = {
+    "split bits": SPLIT,
+    "records": hb.plan_from(LABELS, N, hb.Protocol(0.05), epsilon=1.0),
+    "categories": hb.plan_from(LABELS, N, hb.Protocol(0.05, release="category"), epsilon=1.0),
+    "fixed fakes": hb.plan_from(LABELS, N, hb.Protocol(0.05, m=N), epsilon=1.0),
+    "copies": hb.plan_from(LABELS, N, hb.Protocol(0.2, k=2), delta=1e-6),
+    "survey": ANSWERS,
+}
+
+
+def reports(plan: hb.Plan, people: int = N) -> hb.Reports:
+    value = {"colour": "red", "dark mode": True} if plan is ANSWERS else "b"
+    everybody = hb.Collection.from_values([value] * people, plan.schema)
+    return hb.randomize(everybody, plan, fakes=plan.protocol.fixed_fakes or None)
+
+
+def mixed(plan: hb.Plan, people: int = N) -> hb.Tally:
+    return hb.tally(hb.shuffle(reports(plan))) + hb.tally(reports(plan, people))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_sum_with_unshuffled_reports_states_the_local_figure_for_everybody(name: str) -> None:
+    """Regression: the sum had the guarantee of the shuffled batch; for split bits δ = 8.8e-5 instead of 0.896."""
+    plan = PLANS[name]
+    alone = achieved_guarantee(hb.tally(reports(plan)), plan)
+    one, two = hb.tally(hb.shuffle(reports(plan))), hb.tally(reports(plan))
+    for total in (one + two, two + one, sum([one, two, hb.tally(hb.shuffle(reports(plan)))])):
+        assert isinstance(total, hb.Tally)
+        held = achieved_guarantee(total, plan)
+        assert (held.epsilon, held.delta, held.assumptions.trust) == (alone.epsilon, alone.delta, "nobody")
+        assert held.unshuffled == total.unshuffled == N
+
+
+def test_the_local_figure_is_that_of_the_own_messages_by_enumeration() -> None:
+    q = SPLIT.protocol.q
+    # Of two bits that differ, seen in order, the most telling outcome is that neither was flipped.
+    exact = (1 - q) ** 2 - math.e * q**2
+    held = achieved_guarantee(mixed(SPLIT, 1), SPLIT)
+    assert exact <= held.delta <= exact * (1 + 1e-9)
+    assert held.note.startswith("the reports of 1 person were not shuffled")
+
+
+def test_estimates_and_everything_written_about_them_say_so() -> None:
+    found = hb.estimate(mixed(SPLIT), SPLIT)
+    assert found.guarantee is not None
+    assert "500 people were not shuffled" in found.guarantee.note
+    for text in (private(found), estimate_table(found), estimate_page(found), str(found.guarantee)):
+        assert "500 people were not shuffled" in text
+    read = hb.Estimate.from_json(found.to_json())
+    assert read.guarantee == found.guarantee
+    survey = hb.estimate_survey(mixed(ANSWERS), ANSWERS)
+    assert survey.guarantee is not None
+    assert survey.guarantee.unshuffled == N
+    assert "500 people were not shuffled" in survey_page(survey)
+    again = hb.SurveyEstimate.from_json(survey.to_json())
+    assert again.guarantee == survey.guarantee
+
+
+def test_reports_hidden_by_the_shufflers_fakes_are_not_added_to_unshuffled_ones() -> None:
+    """Regression: only a tally without any shuffled batch was refused, although the clear ones hide nothing."""
+    plan = hb.plan_from(LABELS, N, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 25)), delta=1e-6)
+    with pytest.raises(hb.InvalidInput, match="must be shuffled, because the shuffler adds the fakes"):
+        hb.estimate(mixed(plan), plan)
+    with pytest.raises(hb.InvalidInput, match="must be shuffled, because the shuffler adds the fakes"):
+        achieved_guarantee(mixed(plan), plan)
+    with pytest.raises(hb.InvalidInput, match="must be shuffled"):
+        hb.joint([hb.shuffle(reports(plan)), reports(plan)], plan, ["a"])
+
+
+@pytest.mark.parametrize("name", ["one.hub", "one.parquet", "one/"])
+def test_files_and_directories_remember_it(name: str, tmp_path: Path) -> None:
+    def stored(batch: hb.Reports, place: str) -> hb.Tally:
+        path = f"{tmp_path}/{place}{name}"
+        write_reports(path, SPLIT, Batch(batch.header, batch.blocks))
+        return hb.tally(read_reports(path, SPLIT))
+
+    total = stored(hb.shuffle(reports(SPLIT)), "mixed-") + stored(reports(SPLIT), "raw-")
+    assert (total.unshuffled, total.batches) == (N, 1)
+    assert achieved_guarantee(total, SPLIT).unshuffled == N
+
+
+def test_a_plan_that_trusts_nobody_loses_nothing() -> None:
+    plan = hb.plan_from(LABELS, N, hb.Protocol(0.4), delta=1e-6, trust="nobody")
+    held = achieved_guarantee(mixed(plan), plan)
+    assert (held.epsilon, held.unshuffled, held.note) == (plan.guarantee.epsilon, 0, "")
+
+
+def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -> None:
+    parts = [hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT), hb.estimate(hb.tally(reports(SPLIT)), SPLIT)]
+    for order in itertools.permutations(parts):
+        found = hb.pool(order).guarantee
+        assert found is not None
+        assert (found.delta, found.unshuffled) == (parts[1].guarantee.delta, N)  # type: ignore[union-attr]
+
+
+def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:
+    """Regression: pooled with a larger figure that needs nobody, people behind a shuffler seemed to need none."""
+    local = hb.plan_from(LABELS, N, hb.Protocol(0.4), delta=1e-6, trust="nobody")
+    drawn = hb.plan_from(LABELS, N, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 25)), delta=1e-6)
+    parts = [hb.estimate(hb.tally(hb.shuffle(reports(plan))), plan) for plan in (local, drawn, SPLIT)]
+    first, second = (part.guarantee for part in parts[:2])
+    assert first is not None
+    assert second is not None
+    held = weakest([replace(parts[0], achieved=replace(first, epsilon=9.0, delta=1e-3)), parts[1]])
+    assert held is not None
+    assert held.epsilon == 9.0
+    assert (held.assumptions.shuffler, held.assumptions.fakes) == (True, True)
+    assert math.isinf(held.assumptions.collusion_epsilon)
+    assert "with their senders" not in held.assumptions.sentences()[0]
+    raw = hb.estimate(hb.tally(reports(SPLIT)), SPLIT)
+    assert hb.pool([parts[0], raw]).guarantee is None
+
+
+def test_the_sum_has_the_fewest_fakes_of_a_batch() -> None:
+    """Regression: several batches counted as having all planned fakes, although one declared fewer."""
+    plan = PLANS["fixed fakes"]
+    whole = hb.tally(hb.shuffle(reports(plan)))
+    sent = hb.randomize(hb.Collection.from_values(["a"] * N, LABELS), plan, fakes=10)
+    fewer = hb.tally(replace(sent, shuffled=True))
+    alone = achieved_guarantee(fewer, plan)
+    assert alone.delta > plan.guarantee.delta
+    assert achieved_guarantee(whole + fewer, plan) == achieved_guarantee(fewer + whole, plan) == alone
+
+
+def test_a_sum_of_shuffled_batches_is_as_good_as_the_smallest() -> None:
+    large, small = hb.tally(hb.shuffle(reports(SPLIT, 900))), hb.tally(hb.shuffle(reports(SPLIT)))
+    assert achieved_guarantee(large, SPLIT).delta < SPLIT.guarantee.delta
+    assert achieved_guarantee(large + small, SPLIT) == SPLIT.guarantee
+
+
+def test_a_tally_is_not_added_to_itself() -> None:
+    one = hb.tally(hb.shuffle(reports(SPLIT)))
+    with pytest.raises(hb.InvalidInput, match="different people"):
+        one + one
+    with pytest.raises(hb.InvalidInput, match="different people"):
+        sum([one, one])
+
+
+def make(**changed: object) -> Callable[[], hb.Tally]:
+    one = hb.tally(hb.shuffle(reports(SPLIT)))
+    return lambda: replace(one, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (make(unshuffled=N + 1), "unshuffled must be"),
+        (make(smallest_batch=0), "smallest_batch must be at least 1"),
+        (make(fewest_fakes=-1), "fewest_fakes must be"),
+    ],
+)
+def test_tallies_that_contradict_themselves_are_refused(build: Callable[[], hb.Tally], message: str) -> None:
+    with pytest.raises(hb.InvalidInput, match=message):
+        build()
+
+
+def test_a_tally_without_a_shuffled_batch_is_unshuffled_whatever_it_says() -> None:
+    one = hb.tally(reports(SPLIT))
+    assert replace(one, unshuffled=0).unshuffled == N
+    counts = np.zeros(3, np.int64)
+    made = hb.Tally(plan=SPLIT.id, n=7, fakes=0, messages=0, batches=0, smallest_batch=0, counts=counts)
+    assert (hb.tally(hb.shuffle(reports(SPLIT))) + made).unshuffled == 7
+
+
+def test_a_plan_states_no_figure_of_unshuffled_people() -> None:
+    local = hb.plan_from(LABELS, N, hb.Protocol(0.4), delta=1e-6, trust="nobody")
+    with pytest.raises(hb.InvalidInput, match="unshuffled"):
+        replace(local, guarantee=replace(local.guarantee, unshuffled=3))
+    with pytest.raises(hb.InvalidInput, match="unshuffled must be 0"):
+        replace(SPLIT.guarantee, unshuffled=3)
