@@ -300,8 +300,8 @@ def test_a_spent_ticket_costs_others_one_transaction(tmp_path: Path, monkeypatch
     system.upload(first)
     again = client.seal("1", ticket)
     accepted: list[int] = []
-    accept = core.accept
-    monkeypatch.setattr(core, "accept", lambda opened: accepted.append(1) or accept(opened))  # type: ignore[func-returns-value]
+    accept = core.accept_all
+    monkeypatch.setattr(core, "accept_all", lambda uploads: accepted.append(1) or accept(uploads))  # type: ignore[func-returns-value]
     for _ in range(5):
         with pytest.raises(Problem, match="token-spent"):
             system.upload(again)

@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     system.shuffler.tasks.add_contract(signed)
     system.analyzer.add_contract(signed)
     system.shuffler.fetch_keys(system.link)
-    writer = Writer(system.shuffler.uploads.accept)
+    writer = Writer(system.shuffler.uploads.accept_all)
     world = World(
         contract,
         later,

@@ -22,7 +22,7 @@ from hubbub.service.shuffler.writer import Writer
 @pytest.fixture
 def service() -> Iterator[Service]:
     core = Core()
-    writer = Writer(cast("Any", core.accept))
+    writer = Writer(cast("Any", core.accept_all))
     with Workers(0) as workers:
         yield Service(core, writer, workers)
     writer.close()

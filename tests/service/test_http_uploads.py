@@ -79,15 +79,15 @@ class Core:
         assert [(b"".join(upload.bundles), b"\1" * len(upload.bundles))] == list(done)
         return list(upload.bundles)
 
-    def accept(self, opened: Iterable[bytes]) -> None:
-        bundles = list(opened)
+    def accept_all(self, uploads: Sequence[Sequence[bytes]]) -> list[Problem | None]:
         self.gate.wait(20)
-        self.commits.append(len(bundles))
+        self.commits.append(sum(map(len, uploads)))
         if self.failure is not None:
             raise self.failure
-        if any(bundle.startswith(b"late") for bundle in bundles):
-            raise Problem("closed-task")
-        self.accepted += [bundle for bundle in bundles if bundle not in self.accepted]
+        late = [any(bundle.startswith(b"late") for bundle in upload) for upload in uploads]
+        kept = [bundle for upload, refused in zip(uploads, late, strict=True) if not refused for bundle in upload]
+        self.accepted += [bundle for bundle in kept if bundle not in self.accepted]
+        return [Problem("closed-task") if refused else None for refused in late]
 
     def contract_document(self, task: bytes) -> bytes:
         if task != TASK:
@@ -115,7 +115,7 @@ class Service:
 @pytest.fixture
 def service() -> Iterator[Service]:
     core = Core()
-    writer = Writer(cast("Any", core.accept))
+    writer = Writer(cast("Any", core.accept_all))
     with Workers(0) as workers:
         yield Service(core, writer, workers)
     core.gate.set()
@@ -375,7 +375,7 @@ def test_requests_are_not_logged(service: Service, caplog: pytest.LogCaptureFixt
 
 def test_the_writer_runs_calls_and_finishes_on_close() -> None:
     core = Core()
-    writer = Writer(cast("Any", core.accept))
+    writer = Writer(cast("Any", core.accept_all))
     assert writer.call(lambda: threading.current_thread().name).result(20) == "writer"
     with pytest.raises(StoreFailure):
         writer.call(_fail).result(20)

@@ -80,7 +80,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     system.deliver()
     issued = build_issuer(tmp_path_factory.mktemp("issuer"))
     issuing = issuer_app(issued[0])
-    writer = Writer(system.shuffler.uploads.accept)
+    writer = Writer(system.shuffler.uploads.accept_all)
     documents, linked, read, evaluating = (
         documents_app(system.shuffler.tasks),
         delivery_app(system.analyzer, lambda: None),

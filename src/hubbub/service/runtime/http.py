@@ -156,16 +156,20 @@ def _problem(name: str, detail: str, retry_after: int | None, index: int | None)
 def problem_of(error: Exception) -> Problem:
     """Return the problem that a client is told about an error; errors of the service are logged.
 
-    An unexpected error becomes "unavailable", because the same request may succeed later.
+    An unexpected error becomes "unavailable", because the same request may succeed later. The error forgets where it
+    came from: the frames of its traceback hold the request, and whoever holds the error would be part of a cycle with
+    them, which is collected rarely.
 
     >>> problem_of(InvalidInput("n must be even, got 3")).name
     'malformed'
     """
+    expected = isinstance(error, Problem | InvalidInput | FalseClaim)
+    frames = [] if expected else traceback.extract_tb(error.__traceback__, limit=-1)
+    error.__traceback__ = error.__context__ = error.__cause__ = None
     if isinstance(error, Problem):
         return error
     if isinstance(error, InvalidInput | FalseClaim):
         return Problem("malformed", str(error))
-    frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else ""
     log.error("%s%s", safe_message(error), where)
     return Problem("unavailable", retry_after=5)

@@ -181,7 +181,8 @@ def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
     service = _build(build)
-    # Objects built so far stay alive and requests leave no cycles behind; frequent collections would cost 10 %.
+    # Objects built so far stay alive and requests, refused or not, leave no cycles behind (see ``problem_of``);
+    # frequent collections would cost 10 %.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)

@@ -64,7 +64,7 @@ class ShufflerProgram:
         except BaseException:
             self._resources.close()
             raise
-        self.writer = Writer(self.core.uploads.accept)
+        self.writer = Writer(self.core.uploads.accept_all)
         limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
         self.uploads = UploadApp(
             self.core,

@@ -43,7 +43,7 @@ def round_grace(contract: Contract) -> float:
 
 
 class Shuffler:
-    """The core of the service; ``uploads.accept`` is for one thread, everything else for any."""
+    """The core of the service; ``uploads.accept_all`` is for one thread, everything else for any."""
 
     def __init__(
         self,

@@ -105,12 +105,13 @@ class UploadApp:
             await self._fallback(scope, receive, send)
             return
         try:
-            await self._upload(scope, path[len(_PREFIX) : -len(_SUFFIX)], receive)
+            problem = await self._upload(scope, path[len(_PREFIX) : -len(_SUFFIX)], receive)
         except http.Gone:
             self.results["gone"] += 1
             return
         except Exception as error:
             problem = http.problem_of(error)
+        if problem is not None:
             self.results[problem.name] += 1
             extra = [(b"allow", b"POST")] if problem.name == "method-not-allowed" else []
             if self.draining or problem.name == "timeout":
@@ -123,7 +124,8 @@ class UploadApp:
         await send(_BODY)
         reach("upload-answered")
 
-    async def _upload(self, scope: http.Scope, task_id: str, receive: http.Receive) -> None:
+    async def _upload(self, scope: http.Scope, task_id: str, receive: http.Receive) -> Problem | None:
+        """Store an upload; return or raise the problem for which it is refused."""
         if scope["method"] != "POST":
             raise Problem("method-not-allowed")
         task = http.hex_id(task_id, "unknown-task")
@@ -140,8 +142,10 @@ class UploadApp:
         self._bytes += length
         arrived = time.monotonic()
         try:
-            await self._opener.store(self._uploads.prepare(task, body))
-            self.latencies.observe(time.monotonic() - arrived)
+            refusal = await self._opener.store(self._uploads.prepare(task, body))
+            if refusal is None:
+                self.latencies.observe(time.monotonic() - arrived)
+            return refusal
         finally:
             self._bundles -= count
             self._bytes -= length

@@ -4,9 +4,11 @@ import asyncio
 import functools
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.http import problem_of
 from hubbub.service.runtime.workers import FRAME_ITEMS, Job, Workers
 from hubbub.service.shuffler.writer import Writer
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from hubbub.service.shuffler.store import OpenedBundle
     from hubbub.service.shuffler.uploads import Upload, Uploads
 
-_Pending = tuple["Upload", "asyncio.Future[None]"]
+_Pending = tuple["Upload", "asyncio.Future[Problem | None]"]
 _Result = asyncio.Future[tuple[bytes, bytes]]
 
 
@@ -30,10 +32,10 @@ class BundleOpener:
         self._pending: deque[_Pending] = deque()
         self._running = 0
 
-    def store(self, upload: "Upload") -> "asyncio.Future[None]":
-        """Return a future that is done when the bundles are durable, or has a problem."""
+    def store(self, upload: "Upload") -> "asyncio.Future[Problem | None]":
+        """Return a future of None, when the bundles are durable, or of the problem for which they are refused."""
         loop = asyncio.get_running_loop()
-        durable: asyncio.Future[None] = loop.create_future()
+        durable: asyncio.Future[Problem | None] = loop.create_future()
         self._pending.append((upload, durable))
         if len(self._pending) == 1:
             # Runs after everything that has arrived by now is pending.
@@ -67,7 +69,7 @@ class BundleOpener:
             try:
                 jobs = list(self._uploads.jobs(upload))
             except Exception as error:
-                self._submit(durable, functools.partial(_raise, error))
+                self._refuse(durable, error)
                 continue
             own = []
             for job, data in jobs:
@@ -92,14 +94,14 @@ class BundleOpener:
             done.append((texts[part.start * job.opened : part.stop * job.opened], success[part]))
         return self._uploads.opened(upload, done)
 
-    def _submit(self, durable: "asyncio.Future[None]", opened: "Callable[[], list[OpenedBundle]]") -> None:
+    def _submit(self, durable: "asyncio.Future[Problem | None]", opened: "Callable[[], list[OpenedBundle]]") -> None:
         """Hand the new bundles of an upload to the writer; without any, or with a problem, the upload is settled."""
         if durable.done():
             return
         try:
             fresh = opened()
         except Exception as error:
-            durable.set_exception(error)
+            self._refuse(durable, error)
             return
         reach("upload-opened")
         if fresh:
@@ -107,6 +109,6 @@ class BundleOpener:
         else:
             durable.set_result(None)
 
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
+    def _refuse(self, durable: "asyncio.Future[Problem | None]", error: Exception) -> None:
+        if not durable.done():
+            durable.set_result(problem_of(error))

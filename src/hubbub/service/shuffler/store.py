@@ -61,6 +61,7 @@ _PARTITIONED = (
 )
 _IDS_PER_QUERY = 500
 _ACCEPTED = "SELECT replay_id FROM accepted_bundles WHERE task = ? AND replay_id IN"
+_SPENT = "SELECT token_id FROM spent_tokens WHERE task = ? AND token_id IN"
 _BUCKET = "SELECT bucket, state, key_id, key_list, epoch, round, bundles, seed, manifest FROM buckets WHERE task = ?"
 _WAITING = "SELECT CAST(COALESCE(SUM(bundles), 0) AS BIGINT) FROM counts WHERE task = ? AND bucket = ?"
 TERMINAL = ("delivered", "fenced", "expired")
@@ -228,13 +229,11 @@ class ShufflerStore(Store):
 
     def accepted(self, task: TaskRow, replay_ids: Sequence[bytes], *, writing: bool = False) -> set[bytes]:
         """Return those of the replay ids whose bundles were accepted before; ``writing``: seen from the transaction."""
-        database = self._writer if writing else self._reader
-        found: set[bytes] = set()
-        for start in range(0, len(replay_ids), _IDS_PER_QUERY):
-            some = replay_ids[start : start + _IDS_PER_QUERY]
-            places = ", ".join("?" * len(some))
-            found.update(bytes(row[0]) for row in database.rows(f"{_ACCEPTED} ({places})", task.number, *some))
-        return found
+        return _among(self._writer if writing else self._reader, _ACCEPTED, task, replay_ids)
+
+    def spent(self, task: TaskRow, token_ids: Sequence[bytes]) -> set[bytes]:
+        """Return those of the admission tokens that were spent before, seen from the transaction."""
+        return _among(self._writer, _SPENT, task, token_ids)
 
     def insert_replay_ids(self, task: TaskRow, replay_ids: Sequence[bytes]) -> set[bytes]:
         """Record accepted bundles, and return the replay ids that are new; sorted, so that replicas do not deadlock."""
@@ -319,6 +318,17 @@ class ShufflerStore(Store):
         numbers = dict(zip(columns.split(", ")[1:], ended, strict=True))
         outbox = states.get("shuffled", 0)
         return Counts(accepted=accepted, open=waiting, sealed=sealed, outbox=outbox, **numbers)
+
+
+def _among(database: Database, query: str, task: TaskRow, ids: Sequence[bytes]) -> set[bytes]:
+    """Return those of many ids that a query finds."""
+    found: set[bytes] = set()
+    for start in range(0, len(ids), _IDS_PER_QUERY):
+        some = ids[start : start + _IDS_PER_QUERY]
+        found.update(
+            bytes(row[0]) for row in database.rows(f"{query} ({', '.join('?' * len(some))})", task.number, *some)
+        )
+    return found
 
 
 def _recount(database: Database, task: TaskRow, state: str, bundle: int) -> int:

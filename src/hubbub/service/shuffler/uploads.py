@@ -1,8 +1,9 @@
 """Uploads: bundles are checked, opened and stored; a repeat gets the same response as the first upload."""
 
+import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from hubbub.bundles import BundleLayout
 from hubbub.errors import Problem, SealError
@@ -23,6 +24,8 @@ CONFIRMED_SECONDS = 60.0
 """Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""
 
 _Ciphers = tuple[BlockCipher, SlotCipher]
+ATTEMPTS = 5
+"""Transactions for the same uploads: one, another if tokens are spent, more if other processes spend some meanwhile."""
 MAX_REMEMBERED = 100_000
 """Spent tokens of refused bundles that are remembered."""
 
@@ -43,8 +46,42 @@ class Upload:
         return self.task.contract.layout_of(self.task.row.round)
 
 
+class _Spent(Exception):
+    """A token of a transaction was spent before; the transaction is rolled back."""
+
+
+@dataclass(slots=True)
+class _View:
+    """One task within a transaction: what the store says about it, and the bundles that are to be stored."""
+
+    served: ServedTask
+    state: str
+    bucket: int
+    key_id: int
+    number: int
+    """The round of the open bucket."""
+    phases: Mapping[int, str]
+    accepted: Set[bytes] = frozenset()
+    spent: Set[bytes] = frozenset()
+    fresh: dict[bytes, OpenedBundle] = field(default_factory=dict)
+    """The bundles to store, by replay id."""
+    tokens: set[bytes] = field(default_factory=set)
+    """The tokens that they spend."""
+
+    def late(self, bundle: OpenedBundle) -> bool:
+        """Return True if the task was closed, or the bundle's round or keys ended, after it was opened."""
+        in_time = self.state == "open" and (bundle.round, bundle.key_id) == (self.number, self.key_id)
+        return not in_time or self.phases.get(bundle.shuffler_key_id) not in ("pending", "live")
+
+    def add(self, bundle: OpenedBundle) -> None:
+        """Store a bundle with the others."""
+        self.fresh[bundle.replay_id] = bundle
+        if bundle.token_id:
+            self.tokens.add(bundle.token_id)
+
+
 class Uploads:
-    """Checks, opens and stores bundles; :meth:`accept` is for the writer's thread."""
+    """Checks, opens and stores bundles; :meth:`accept_all` is for the writer's thread."""
 
     def __init__(
         self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext, credentials: Credentials
@@ -92,7 +129,9 @@ class Uploads:
             if positions and not is_open:
                 raise Problem(self._closed(contract))
             for position in positions:
-                self._check_round(rounds[position], served.row.round, position)
+                wrong = _wrong_round(rounds[position], served.row.round, position)
+                if wrong is not None:
+                    raise wrong
                 if self._keyring.private(key_ids[position]) is None:
                     restored = self._keyring.restored(key_ids[position])
                     raise Problem("uncertain" if restored else "outdated-keys", index=position)
@@ -103,13 +142,6 @@ class Uploads:
         """Return the name of the problem of a task that accepts nothing now."""
         ended = contract.epoch_at(self._clock.now()) >= contract.task_end
         return "series-ended" if contract.series is not None and ended else "closed-task"
-
-    def _check_round(self, number: int, current: int, position: int) -> None:
-        """Raise a problem if a bundle is not of the current round; it may be repeated if its round is still to come."""
-        if number < current:
-            raise Problem("closed-round", index=position)
-        if number > current:
-            raise Problem("unavailable", "the round of a bundle has not begun", index=position, retry_after=5)
 
     def _have(self, key_ids: Sequence[int]) -> bool:
         return all(self._keyring.private(key_id) is not None for key_id in set(key_ids))
@@ -162,6 +194,7 @@ class Uploads:
         """Return the bundles to store; ``admitted`` states whose admission is valid."""
         row, layout, number = upload.task.row, upload.layout, upload.task.row.round
         result = []
+        holders: dict[bytes, bytes] = {}
         for position, bundle, shuffler_key_id, content, valid in zip(
             upload.positions, upload.bundles, upload.key_ids, opened, admitted, strict=True
         ):
@@ -172,7 +205,9 @@ class Uploads:
                 self._tasks.refresh()
                 row = self._tasks.find(row.id).row
             token_id = upload.task.verifier.token_id(content.admission) if valid else b""
-            spent = (row.id, token_id) in self._spent
+            # A token of two bundles: refused here, where it costs nobody else a transaction.
+            repeated = bool(token_id) and holders.setdefault(token_id, replay_id) != replay_id
+            spent = repeated or (row.id, token_id) in self._spent
             if valid and not spent and key_id == row.key_id:
                 slots = tuple(content.slots)
                 result.append(
@@ -185,90 +220,106 @@ class Uploads:
         return result
 
     def accept(self, opened: Iterable[OpenedBundle]) -> None:
-        """Store the new bundles; durable on return. The bundles of many uploads share one transaction."""
-        by_task: dict[bytes, list[OpenedBundle]] = {}
-        for bundle in opened:
-            by_task.setdefault(bundle.task, []).append(bundle)
-        if not by_task:
-            return
+        """Store the new bundles of one upload, durably; raise the problem for which it is refused."""
+        (refusal,) = self.accept_all([tuple(opened)])
+        if refusal is not None:
+            raise refusal
+
+    def accept_all(self, uploads: Sequence[Sequence[OpenedBundle]]) -> list[Problem | None]:
+        """Store the new bundles of many uploads in one durable transaction; return the refusal of each, or None.
+
+        A refused upload stores nothing and costs the others nothing but one repetition: if tokens turn out to be spent,
+        the transaction is rolled back, and another one reads first which are.
+        """
+        if not any(uploads):
+            return [None] * len(uploads)
         if self.blocked or time.monotonic() - self._confirmed > CONFIRMED_SECONDS:
             raise Problem("unavailable", "the store is being checked", retry_after=5)
-        with self._store.transaction():
-            reach("accept-begun")
-            # Always in the same order, so that two processes do not wait for each other.
-            for task, bundles in sorted(by_task.items()):
-                self._accept(self._tasks.find(task), bundles)
-            reach("accept-inserted")
-        reach("accept-committed")
+        for attempt in range(ATTEMPTS):
+            try:
+                with self._store.transaction():
+                    reach("accept-begun")
+                    refusals = self._accept(uploads, look=attempt > 0)
+                    reach("accept-inserted")
+            except _Spent:
+                continue
+            reach("accept-committed")
+            return refusals
+        raise Problem("unavailable", "other processes are spending the same tokens", retry_after=1)
 
-    def _accept(self, task: ServedTask, bundles: Sequence[OpenedBundle]) -> None:
-        """Store the new bundles of one task in the open bucket, in the caller's transaction."""
-        store, row = self._store, task.row
+    def _accept(self, uploads: Sequence[Sequence[OpenedBundle]], *, look: bool) -> list[Problem | None]:
+        """Store the new bundles of the uploads that are not refused, in the caller's transaction."""
+        by_task: dict[bytes, list[OpenedBundle]] = {}
+        for bundle in itertools.chain.from_iterable(uploads):
+            by_task.setdefault(bundle.task, []).append(bundle)
+        # Always in the same order, so that two processes do not wait for each other.
+        views = {task: self._view(task, bundles, look=look) for task, bundles in sorted(by_task.items())}
+        refusals = [self._refusal(upload, views) for upload in uploads]
+        for view in views.values():
+            self._insert(view)
+        return refusals
+
+    def _view(self, task: bytes, bundles: Sequence[OpenedBundle], *, look: bool) -> "_View":
+        """Return what the store says about bundles of a task; ``look``: also which of them it has, or whose tokens."""
+        store, served = self._store, self._tasks.find(task)
+        row = served.row
         state, bucket, key_id, number = store.open_bucket(row)
         phases = store.key_phases(sorted({bundle.shuffler_key_id for bundle in bundles}))
-        self._reject_late(task, bundles, state, key_id, number, phases)
-        by_id: dict[bytes, OpenedBundle] = {}
-        for bundle in bundles:
-            by_id.setdefault(bundle.replay_id, bundle)
-        added = store.insert_replay_ids(row, [*by_id])
-        fresh = [bundle for replay_id, bundle in by_id.items() if replay_id in added]
+        view = _View(served, state, bucket, key_id, number, phases)
+        asked = [bundle.replay_id for bundle in bundles if look or view.late(bundle)]
+        view.accepted = store.accepted(row, asked, writing=True)
+        if look:
+            view.spent = store.spent(row, sorted({bundle.token_id for bundle in bundles if bundle.token_id}))
+        return view
+
+    def _refusal(self, upload: Sequence[OpenedBundle], views: "Mapping[bytes, _View]") -> Problem | None:
+        """Return the problem of an upload, or None after adding its new bundles to those that are stored."""
+        fresh: dict[bytes, OpenedBundle] = {}
+        tokens: set[bytes] = set()
+        for bundle in upload:
+            view, token_id = views[bundle.task], bundle.token_id
+            if bundle.replay_id in view.accepted or bundle.replay_id in view.fresh or bundle.replay_id in fresh:
+                continue
+            if view.late(bundle):
+                return self._lateness(bundle, view)
+            if token_id in view.spent:
+                self._remember(bundle.task, token_id)
+            if token_id in view.spent or token_id in view.tokens or token_id in tokens:
+                return Problem("token-spent", index=bundle.position)
+            fresh[bundle.replay_id] = bundle
+            tokens |= {token_id} if token_id else set()
+        for bundle in fresh.values():
+            views[bundle.task].add(bundle)
+        return None
+
+    def _insert(self, view: "_View") -> None:
+        """Store bundles in the open bucket; raise :class:`_Spent` if the token of one was spent with another."""
+        store, row = self._store, view.served.row
+        added = store.insert_replay_ids(row, [*view.fresh])
+        fresh = [bundle for replay_id, bundle in view.fresh.items() if replay_id in added]
+        spending = [bundle.token_id for bundle in fresh if bundle.token_id]
+        if spending:
+            if len(store.insert_tokens(row, spending)) < len(spending):
+                raise _Spent
+            reach("accept-spent")
         if not fresh:
             return
-        self._spend_tokens(task, fresh)
-        blocks, counters = self._cipher(row.id, bucket)
-        if task.contract.strings is None:
-            store.insert_blocks(row, bucket, blocks.seal([bundle.slots for bundle in fresh]))
+        blocks, counters = self._cipher(row.id, view.bucket)
+        if view.served.contract.strings is None:
+            store.insert_blocks(row, view.bucket, blocks.seal([bundle.slots for bundle in fresh]))
         else:
-            store.insert_slots(row, bucket, [slot for bundle in fresh for slot in bundle.slots], counters)
+            store.insert_slots(row, view.bucket, [slot for bundle in fresh for slot in bundle.slots], counters)
 
-    def _reject_late(
-        self,
-        task: ServedTask,
-        bundles: Sequence[OpenedBundle],
-        state: str,
-        key_id: int,
-        number: int,
-        phases: dict[int, str],
-    ) -> None:
-        """Reject bundles whose task was closed, or whose round or keys ended, after they were opened.
+    def _lateness(self, bundle: OpenedBundle, view: "_View") -> Problem:
+        """Return the problem of a bundle whose task was closed, or whose round or keys ended, after it was opened.
 
         A client that retried in the meantime was told so, may have sealed again, and would be counted twice.
         """
-        late = [
-            bundle
-            for bundle in bundles
-            if state != "open"
-            or bundle.round != number
-            or bundle.key_id != key_id
-            or phases.get(bundle.shuffler_key_id) not in ("pending", "live")
-        ]
-        if not late:
-            return
-        accepted = self._store.accepted(task.row, [bundle.replay_id for bundle in late], writing=True)
-        for bundle in late:
-            if bundle.replay_id in accepted:
-                continue
-            if state != "open":
-                raise Problem(self._closed(task.contract))
-            self._check_round(bundle.round, number, bundle.position)
-            restored = phases.get(bundle.shuffler_key_id) == "restored"
-            raise Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
-
-    def _spend_tokens(self, task: ServedTask, bundles: Sequence[OpenedBundle]) -> None:
-        """Spend the admission tokens of new bundles: a token counts once, and only together with its bundle."""
-        spending = [bundle for bundle in bundles if bundle.token_id]
-        if not spending:
-            return
-        unspent = self._store.insert_tokens(task.row, [*{bundle.token_id for bundle in spending}])
-        before = {bundle.token_id for bundle in spending} - unspent
-        for token_id in before:
-            # Not those that two bundles of this transaction share: it is rolled back, and neither has spent them.
-            self._remember(task.row.id, token_id)
-        for bundle in spending:
-            if bundle.token_id not in unspent:
-                raise Problem("token-spent", index=bundle.position)
-            unspent.discard(bundle.token_id)
-        reach("accept-spent")
+        if view.state != "open":
+            return Problem(self._closed(view.served.contract))
+        wrong = _wrong_round(bundle.round, view.number, bundle.position)
+        restored = view.phases.get(bundle.shuffler_key_id) == "restored"
+        return wrong or Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
 
     def _remember(self, task: bytes, token_id: bytes) -> None:
         """Remember a spent token, so that sending it again and again fails before it costs others a transaction."""
@@ -286,6 +337,15 @@ class Uploads:
             ciphers = BlockCipher(secret), SlotCipher(secret)
             self._ciphers[task] = bucket, ciphers
         return ciphers
+
+
+def _wrong_round(number: int, current: int, position: int) -> Problem | None:
+    """Return the problem of a bundle that is not of the current round; it may be repeated if its round is to come."""
+    if number < current:
+        return Problem("closed-round", index=position)
+    if number > current:
+        return Problem("unavailable", "the round of a bundle has not begun", index=position, retry_after=5)
+    return None
 
 
 def _problem(error: SealError, position: int | None = None) -> Problem:

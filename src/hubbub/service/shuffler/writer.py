@@ -9,29 +9,30 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.http import problem_of
 
 if TYPE_CHECKING:
     from hubbub.service.shuffler.store import OpenedBundle
 
 T = TypeVar("T")
-_Upload = tuple[list["OpenedBundle"], "asyncio.Future[None]"]
+_Upload = tuple[list["OpenedBundle"], "asyncio.Future[Problem | None]"]
 
 
 class Writer:
     """Commits uploads, and runs other functions between two transactions.
 
-    If the store fails, every upload of the transaction fails. A problem concerns a single upload, so the others are
-    tried again without it, in halves: one bad upload among many must not cost a transaction for each of them.
+    If the store fails, every upload of the transaction fails. Refusals are values, not exceptions: a future that holds
+    an exception is part of a cycle with the frames of its traceback, and with them the whole upload.
     """
 
-    def __init__(self, accept: Callable[[Sequence["OpenedBundle"]], None]) -> None:
+    def __init__(self, accept: Callable[[Sequence[Sequence["OpenedBundle"]]], Sequence[Problem | None]]) -> None:
         self._accept = accept
         self._queue: queue.SimpleQueue[_Upload | Callable[[], None] | None] = queue.SimpleQueue()
         self.commits = 0
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, opened: "list[OpenedBundle]", durable: "asyncio.Future[None]") -> None:
+    def submit(self, opened: "list[OpenedBundle]", durable: "asyncio.Future[Problem | None]") -> None:
         """Store these bundles, and then settle a future in its loop."""
         self._queue.put((opened, durable))
 
@@ -66,33 +67,18 @@ class Writer:
                 return
 
     def _commit(self, uploads: "list[_Upload]") -> None:
-        outcomes = self._outcomes(uploads)
+        try:
+            refusals = self._accept([opened for opened, _ in uploads])
+        except Exception as error:
+            refusals = [problem_of(error)] * len(uploads)
         self.commits += 1
         reach("upload-committed")
         loop = uploads[0][1].get_loop()
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, outcomes)
-
-    def _outcomes(self, uploads: "list[_Upload]") -> "list[tuple[asyncio.Future[None], Exception | None]]":
-        failure = self._try([bundle for opened, _ in uploads for bundle in opened])
-        if not isinstance(failure, Problem) or len(uploads) == 1:
-            return [(future, failure) for _, future in uploads]
-        middle = len(uploads) // 2
-        return self._outcomes(uploads[:middle]) + self._outcomes(uploads[middle:])
-
-    def _try(self, opened: "list[OpenedBundle]") -> Exception | None:
-        try:
-            self._accept(opened)
-        except Exception as error:
-            return error
-        return None
+            loop.call_soon_threadsafe(_settle, [future for _, future in uploads], refusals)
 
 
-def _settle(outcomes: "list[tuple[asyncio.Future[None], Exception | None]]") -> None:
-    for future, failure in outcomes:
-        if future.done():
-            continue
-        if failure is None:
-            future.set_result(None)
-        else:
-            future.set_exception(failure)
+def _settle(futures: "Sequence[asyncio.Future[Problem | None]]", refusals: Sequence[Problem | None]) -> None:
+    for future, refusal in zip(futures, refusals, strict=True):
+        if not future.done():
+            future.set_result(refusal)

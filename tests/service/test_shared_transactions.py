@@ -1,0 +1,131 @@
+"""Uploads that share a transaction: one that is refused costs the others next to nothing, and takes nobody down."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from tests.service.admissions import new_ticket
+from tests.service.asgi import Answer, ask
+from tests.service.live import HEADERS
+from tests.service.system import System
+
+from hubbub.service.runtime.problems import PREFIX
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    built = System(tmp_path)
+    yield built
+    built.shut()
+
+
+class Together:
+    """Sends uploads at once, so that they share a transaction, and counts the transactions."""
+
+    def __init__(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.system, self.transactions = system, 0
+        store = system.shuffler.store
+        begin = store.transaction
+
+        def counted() -> AbstractContextManager[None]:
+            self.transactions += 1
+            return begin()
+
+        monkeypatch.setattr(store, "transaction", counted)
+
+    def send(self, uploads: Sequence[bytes]) -> list[str]:
+        """Return the name of the problem of each upload, or ``stored``."""
+        core, held, gate = self.system.shuffler, threading.Event(), threading.Event()
+        writer = Writer(core.uploads.accept_all)
+        path = f"/v1/tasks/{self.system.contract.id}/bundles"
+
+        async def scenario(app: UploadApp) -> list[Answer | None]:
+            writer.call(lambda: (held.set(), gate.wait()))
+            await asyncio.to_thread(held.wait)
+            told = [{**HEADERS, "content-length": str(len(one))} for one in uploads]
+            sent = [
+                asyncio.create_task(ask(app, "POST", path, body, headers))
+                for body, headers in zip(uploads, told, strict=True)
+            ]
+            while writer._queue.qsize() + sum(task.done() for task in sent) < len(uploads):
+                await asyncio.sleep(0.001)
+            gate.set()
+            return await asyncio.gather(*sent)
+
+        with Workers(0) as workers:
+            found = asyncio.run(scenario(UploadApp(core, writer, workers, documents_app(core.tasks))))
+        writer.close()
+        return [_outcome(answer) for answer in found]
+
+
+def _outcome(answer: Answer | None) -> str:
+    assert answer is not None
+    return "stored" if answer.status == 201 else json.loads(answer.body)["type"].removeprefix(PREFIX)
+
+
+@pytest.fixture
+def together(system: System, monkeypatch: pytest.MonkeyPatch) -> Together:
+    return Together(system, monkeypatch)
+
+
+def test_a_ticket_of_two_bundles_of_an_upload_costs_no_transaction(together: Together) -> None:
+    """Regression: the upload was rolled back with all others, never remembered, and worked again and again."""
+    client, ticket = together.system.client, new_ticket(together.system.contract.task)
+    twice = client.seal("0", ticket) + client.seal("1", ticket)
+    assert together.send([twice] * 8) == ["token-spent"] * 8
+    assert together.transactions == 0
+    # Neither of them was stored: the ticket is not spent, and a copy of one bundle is no second bundle.
+    one = client.seal("2", ticket)
+    assert together.send([one + one]) == ["stored"]
+
+
+def test_conflicting_uploads_cost_the_others_one_transaction(together: Together) -> None:
+    """Regression: the shared transaction was repeated in halves, 75 times for 8 conflicts among 64 uploads."""
+    client, task = together.system.client, together.system.contract.task
+    tickets = [new_ticket(task) for _ in range(8)]
+    assert together.send([client.seal("0", ticket) for ticket in tickets]) == ["stored"] * 8
+    before = together.transactions
+    uploads = [client.seal("1", tickets[n // 8]) if n % 8 == 3 else client.seal("1") for n in range(64)]
+    assert together.send(uploads) == ["token-spent" if n % 8 == 3 else "stored" for n in range(64)]
+    assert together.transactions - before == 2
+    # What was spent before is remembered: sending it again costs nobody anything.
+    again = [client.seal("2", ticket) for ticket in tickets]
+    assert together.send(again) == ["token-spent"] * 8
+    assert together.transactions - before == 2
+    assert together.system.counts().accepted == 8 + 56
+
+
+def test_the_same_ticket_in_many_uploads_is_spent_once(together: Together) -> None:
+    client, ticket = together.system.client, new_ticket(together.system.contract.task)
+    outcomes = together.send([client.seal("0", ticket) for _ in range(20)])
+    assert sorted(outcomes) == ["stored"] + ["token-spent"] * 19
+    assert together.transactions == 1
+
+
+def test_a_refused_upload_takes_nothing_from_those_after_it(together: Together) -> None:
+    """A chain: the first is refused, so that the ticket it shares with the second is free, and so on."""
+    client, task = together.system.client, together.system.contract.task
+    spent, shared, other = (new_ticket(task) for _ in range(3))
+    assert together.send([client.seal("0", spent)]) == ["stored"]
+    first = client.seal("0", shared) + client.seal("0", spent)
+    second = client.seal("0", shared) + client.seal("0", other)
+    third = client.seal("0", other)
+    assert together.send([first, second, third]) == ["token-spent", "stored", "token-spent"]
+    assert together.transactions == 3
+    assert together.system.counts().accepted == 3
+
+
+def test_a_repeated_bundle_is_stored_with_the_first_upload_that_is_not_refused(together: Together) -> None:
+    client, spent = together.system.client, new_ticket(together.system.contract.task)
+    assert together.send([client.seal("0", spent)]) == ["stored"]
+    bundle = client.seal("1")
+    refused = client.seal("2", spent) + bundle
+    assert together.send([refused, bundle, bundle]) == ["token-spent", "stored", "stored"]
+    assert together.system.counts().accepted == 2
