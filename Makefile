@@ -34,7 +34,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs bench-docs-spark lock clean
+.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz mutants check format bench bench-spark build sbom docs docs-check bench-docs bench-docs-spark lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -110,6 +110,9 @@ soak: $(VENV)/.dev ## both services, killed again and again under load: nothing 
 SECONDS ?= 60
 fuzz: $(VENV)/.dev ## atheris on every parser, for SECONDS each
 	$(BIN)/python -m fuzz --seconds $(SECONDS)
+
+mutants: $(VENV)/.dev ## plant small faults one at a time, which tests must find; ARGS="--only checker --jobs 2"
+	$(BIN)/python -m tools.mutants $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
