@@ -81,7 +81,7 @@ class Core:
 
     def accept(self, opened: Iterable[bytes]) -> None:
         bundles = list(opened)
-        self.gate.wait(20)
+        self.gate.wait(600)
         self.commits.append(len(bundles))
         if self.failure is not None:
             raise self.failure
@@ -263,7 +263,7 @@ async def _post(app: UploadApp, body: bytes) -> Answer:
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(600):
         while not condition():
             await asyncio.sleep(0.001)
 
