@@ -182,7 +182,7 @@ def issuing(tmp_path: Path) -> Iterator[tuple[LiveSystem, str, Path]]:
                 yield live, json.loads((folder / ADDRESSES).read_text())["tokens"], codes
             finally:
                 process.terminate()
-                assert process.wait(30) == 0
+                assert process.wait(600) == 0
 
 
 @pytest.mark.long

@@ -92,7 +92,7 @@ def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
         assert refused.exit_code != 0
         assert "'close' is a command of the shuffler; this is the analyzer" in refused.stderr
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(600) == 130
     assert not list(here.glob("*/addresses.json"))
 
 
@@ -113,7 +113,7 @@ def test_restarts_and_every_way_to_end(folder: Path) -> None:
         third = services(process.pid)
         assert len(third) == 2
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
     assert not any(map(alive, third.values()))
 
 

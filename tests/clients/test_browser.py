@@ -159,7 +159,7 @@ def test_the_demonstration(browser: Any, tmp_path: Path) -> None:
         rows = page.locator("#bits tbody tr").all_inner_texts()
         assert [row.split("\t")[1] for row in rows] == ["0", "1", "0", "0", "0"]
         assert "Sealed: " in page.locator("#bundle").inner_text()
-        page.locator("#results").wait_for(timeout=60_000)
+        page.locator("#results").wait_for(timeout=600_000)
         assert page.locator("#results tbody tr").count() == 5
         page.reload()
         page.get_by_text("stored by the shuffler").wait_for()

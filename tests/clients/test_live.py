@@ -34,7 +34,7 @@ def start(system: LiveSystem, folder: Path, people: list[dict[str, Any]], **opti
 
 def states(process: "subprocess.Popen[str]") -> Counter[str]:
     """Wait for a process, and return the number of answers in each state."""
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return Counter(json.loads(line)["state"] for line in output.splitlines())
 

@@ -100,11 +100,18 @@ def test_program_that_hangs_is_killed_with_its_children(plan: hb.Plan, tmp_path:
         f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\n"
         "child.wait()\n"
     )
-    with pytest.raises(hb.ProgramFailure, match="took more than 2 seconds"):
-        ClientCommand((sys.executable, str(path)), 2.0)(people(plan), plan)
+    seconds = 2.0
+    while not note.exists():  # a busy machine may take longer to start the program
+        with pytest.raises(hb.ProgramFailure, match=f"took more than {seconds:.0f} seconds"):
+            ClientCommand((sys.executable, str(path)), seconds)(people(plan), plan)
+        seconds *= 2
+        assert seconds < 1000
     state = Path(f"/proc/{note.read_text()}/stat")
-    for _ in range(50):
-        if not state.exists() or state.read_text().split()[2] == "Z":
+    for _ in range(6000):
+        try:
+            if state.read_text().split()[2] == "Z":
+                return
+        except OSError:
             return
         time.sleep(0.1)
     pytest.fail("the child is still running")

@@ -154,7 +154,7 @@ def test_two_processes_interrupted_and_resumed(tmp_path: Path, rows: list[Row]) 
     with pytest.raises(KeyboardInterrupt):
         run(GRID, Results.open(path), jobs=2, progress=interrupt)
     for child in multiprocessing.active_children():
-        child.join(30)
+        child.join(600)
     assert not multiprocessing.active_children()
     assert path.read_bytes().count(b"\n") == 4
     assert figures(run(GRID, Results.open(path), jobs=2)) == figures(rows)

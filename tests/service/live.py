@@ -456,7 +456,7 @@ def exchange(address: str, *requests: bytes, source: str = "127.0.0.1", answers:
         with contextlib.suppress(ConnectionError, TimeoutError):
             for request in requests:
                 writer.write(request)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(TIMEOUT):
                 while part := await reader.read(1 << 16):
                     received += part
                     if (

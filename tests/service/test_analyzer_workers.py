@@ -160,14 +160,14 @@ def _take_over(system: AnalyzerSystem, kills: Kills, step: str) -> None:
         thread = threading.Thread(target=lambda: [None for _ in range(20) if other.work()])
         thread.start()
         # Inside a transaction, the other worker waits for its end: nothing is lost by that either.
-        thread.join(0.3 if step != "chunk-opened" else 20)
+        thread.join(0.3 if step != "chunk-opened" else 600)
         paused.append(thread)
 
     kills.arm(step, 1, take_over)
     while system.core.work():
         pass
     for thread in paused:
-        thread.join(20)
+        thread.join(600)
     assert paused
     finish(system, sent)
     assert (system.result(1)["messages"], system.result(1)["rejected"]) == (21, EXPECTED)
@@ -195,7 +195,7 @@ def test_several_workers_share_the_chunks_of_batches_with_common_slots(postgres_
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)
     assert len(done) == 4
     while system.core.work():
         pass

@@ -264,13 +264,13 @@ def test_the_isolation_level_does_not_depend_on_the_server(
         def reach(name: str) -> None:
             if name == "accept-inserted" and threading.current_thread().name == "late":
                 held.set()
-                go.wait(5)
+                go.wait(600)
             real(name)
 
         monkeypatch.setattr(uploads, "reach", reach)
         thread = threading.Thread(target=lambda: system.upload(late, to=intake), name="late")
         thread.start()
-        held.wait(5)
+        assert held.wait(600)
         threading.Timer(0.5, go.set).start()
         system.clock.advance(EPOCH)
         system.shuffler.tick()

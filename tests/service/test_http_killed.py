@@ -29,7 +29,7 @@ def test_a_bundle_sent_again_is_stored_once(live: LiveSystem, point: str) -> Non
     with contextlib.suppress(httpx.HTTPError):
         responses.append(live.post(body))
     assert [response.status_code for response in responses] in ([], [201] * (point == "upload-answered"))
-    assert live.processes["shuffler"].wait(30) == -9
+    assert live.processes["shuffler"].wait(600) == -9
     live.start("shuffler")
     stored = live.counts()["accepted"] - before
     assert stored == (point in ("upload-committed", "upload-answered"))

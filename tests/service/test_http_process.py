@@ -132,7 +132,7 @@ def test_a_service_that_cannot_start_says_why(live: LiveSystem) -> None:
         [sys.executable, "-m", "hubbub.service", "shuffler", str(live.folder / "shuffler" / SETTINGS)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert result.returncode == 1
@@ -228,7 +228,7 @@ def test_periodic_tasks_back_off_and_can_be_woken() -> None:
         task.cancel()
         return periodic
 
-    periodic = asyncio.run(asyncio.wait_for(scenario(), 60))
+    periodic = asyncio.run(asyncio.wait_for(scenario(), 600))
     assert periodic.results["failed"] == 1
     assert periodic.results["done"] >= 2
 
@@ -263,7 +263,7 @@ def test_sigterm_in_the_middle_of_uploads(live: LiveSystem) -> None:
     url = live.url + live.path()
 
     def send() -> None:
-        with httpx.Client(headers=HEADERS, verify=False, trust_env=False) as client:
+        with httpx.Client(headers=HEADERS, verify=False, trust_env=False, timeout=TIMEOUT) as client:
             for body in bundles:
                 try:
                     response = client.post(url, content=body)
@@ -275,7 +275,7 @@ def test_sigterm_in_the_middle_of_uploads(live: LiveSystem) -> None:
                 taken.append(body)
 
     host, port = live.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as half:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as half:
         head = f"POST {live.path()} HTTP/1.1\r\nHost: x\r\nContent-Type: {HEADERS['content-type']}\r\n"
         half.sendall(f"{head}Content-Length: {len(bundles[0])}\r\n\r\n".encode() + b"HB")
         sender = threading.Thread(target=send)

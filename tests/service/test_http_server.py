@@ -90,7 +90,7 @@ def reach(
 
 
 def connect(address: str, context: ssl.SSLContext) -> contextlib.closing[HttpsAnalyzerClient]:
-    return contextlib.closing(HttpsAnalyzerClient(address, context, seconds=10))
+    return contextlib.closing(HttpsAnalyzerClient(address, context, seconds=600))
 
 
 def test_the_link_accepts_certificates_of_its_authority(certificates: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_bytes_of_an_answer() -> None:
     listener = Listener(name="uploads", app=hello, address="127.0.0.1:0")
     with served(listener) as address:
         host, port = address.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as way:
+        with socket.create_connection((host, int(port)), timeout=600) as way:
             seen = set()
             for _ in range(3):
                 way.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -191,8 +191,8 @@ def test_too_many_connections_get_503() -> None:
     with served(listener) as address, contextlib.ExitStack() as stack:
         host, port = address.removeprefix("http://").split(":")
         for _ in range(2):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
-        statuses = {httpx.get(address, trust_env=False).status_code for _ in range(3)}
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=600))
+        statuses = {httpx.get(address, trust_env=False, timeout=600).status_code for _ in range(3)}
     assert statuses == {503}
 
 
@@ -238,7 +238,7 @@ def test_a_request_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> No
             for part in parts:
                 writer.write(part)
                 await asyncio.sleep(0.01)
-            said = await asyncio.wait_for(reader.read(), 20)
+            said = await asyncio.wait_for(reader.read(), 600)
             writer.close()
             server.should_exit = True
             await serving
@@ -247,6 +247,7 @@ def test_a_request_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> No
     begun = b"GET / HTTP/1.1\r\nHost: x\r\n"
     assert asyncio.run(talk(begun)) == b""
     assert asyncio.run(talk()) == b""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 600.0)  # what follows is refused for its size
     for much in ([b"X: "] + [b"y" * 9000] * 8, [b"X: y\r\n" * 11_000], [b"y" * 70_000]):
         assert asyncio.run(talk(begun, *much)).startswith(b"HTTP/1.1 431 ")
     assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")

@@ -176,7 +176,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         provision_role(tmp_path / "a", "analyzer", {"read": address, "link": "127.0.0.1:0", "workers": 0})
         script = "from hubbub.cli import main; main(prog_name='hubbub')"
         words = [sys.executable, "-c", script, "serve", "analyzer", str(tmp_path / "a/settings.toml")]
-        result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        result = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 5
     assert f"error: {address}: address already in use" in result.stderr
     assert "hint: another program listens at this address: stop it, or choose another port" in result.stderr

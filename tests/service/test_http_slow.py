@@ -10,6 +10,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from tests.service.asgi import Answer, ask
+from tests.service.live import TIMEOUT, wait_until
 from tests.service.sockets import served
 from tests.service.test_http_uploads import HEADERS, PATH, SIZE, Core, Service, bundle, problem
 
@@ -31,7 +32,7 @@ def service() -> Iterator[Service]:
 def announce(address: str, length: int, sent: bytes = b"") -> socket.socket:
     """Open a connection, announce a body and send only a part of it."""
     host, port = address.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection = socket.create_connection((host, int(port)), timeout=TIMEOUT)
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {HEADERS['content-type']}\r\n"
     connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode() + sent)
     return connection
@@ -45,7 +46,7 @@ def test_40_stalled_bodies_do_not_make_others_busy(service: Service, sent: int) 
         for _ in range(40):
             stack.enter_context(announce(address, 250 * SIZE, b"." * sent))
         time.sleep(0.2)
-        with httpx.Client(base_url=address, trust_env=False, headers=HEADERS) as client:
+        with httpx.Client(base_url=address, trust_env=False, headers=HEADERS, timeout=TIMEOUT) as client:
             statuses = [client.post(PATH, content=bundle(f"b{number}")).status_code for number in range(20)]
     assert statuses == [201] * 20
     assert app.waiting == 0
@@ -55,16 +56,17 @@ def test_the_body_that_began_first_is_dropped_when_too_many_bytes_are_arriving(s
     app = service.app(limits=Limits(max_reading=3 * 50 * SIZE))
     with served(Listener("uploads", app, "127.0.0.1:0")) as address, contextlib.ExitStack() as stack:
         slow = []
-        for _ in range(4):
+        for number in range(4):
             slow.append(stack.enter_context(announce(address, 100 * SIZE, b"a" * 50 * SIZE)))
-            time.sleep(0.1)
+            wait_until(lambda: app._arriving._total == min(number + 1, 3) * 50 * SIZE)  # noqa: B023
         answer = slow[0].makefile("rb").read()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in answer
         for later in slow[1:]:
             later.sendall(b"a" * 50 * SIZE)
             assert later.recv(4096).startswith(b"HTTP/1.1 201 ")
-        assert httpx.post(address + PATH, content=bundle("b"), headers=HEADERS, trust_env=False).status_code == 201
+        last = httpx.post(address + PATH, content=bundle("b"), headers=HEADERS, trust_env=False, timeout=TIMEOUT)
+        assert last.status_code == 201
 
 
 def test_a_body_larger_than_all_that_may_arrive_is_dropped_alone(service: Service) -> None:
@@ -75,7 +77,7 @@ def test_a_body_larger_than_all_that_may_arrive_is_dropped_alone(service: Servic
         small = ask(app, "POST", PATH, bundle("b"), {**HEADERS, "content-length": str(SIZE)})
         return await asyncio.gather(large, small)
 
-    dropped, stored = asyncio.run(asyncio.wait_for(scenario(), 20))
+    dropped, stored = asyncio.run(asyncio.wait_for(scenario(), TIMEOUT))
     assert dropped is not None
     assert problem(dropped) == "timeout"
     assert stored is not None
@@ -99,7 +101,7 @@ def test_a_queue_that_fills_while_a_body_arrives_is_busy(service: Service) -> No
         service.core.gate.set()
         return refused, await waiting
 
-    refused, stored = asyncio.run(asyncio.wait_for(scenario(), 20))
+    refused, stored = asyncio.run(asyncio.wait_for(scenario(), TIMEOUT))
     assert refused is not None
     assert (refused.status, problem(refused)) == (429, "busy")
     assert stored is not None

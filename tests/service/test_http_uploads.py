@@ -80,7 +80,7 @@ class Core:
         return list(upload.bundles)
 
     def accept_all(self, uploads: Sequence[Sequence[bytes]]) -> list[Problem | None]:
-        self.gate.wait(20)
+        self.gate.wait(600)
         self.commits.append(sum(map(len, uploads)))
         if self.failure is not None:
             raise self.failure
@@ -263,7 +263,7 @@ async def _post(app: UploadApp, body: bytes) -> Answer:
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(600):
         while not condition():
             await asyncio.sleep(0.001)
 

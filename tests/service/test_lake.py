@@ -341,7 +341,7 @@ def test_replicas_export_every_batch_once(postgres_url: str, tmp_path: Path) -> 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     counts.append(export(system))
     assert sum(counts) == 6
     assert directories(tmp_path / "lake") == [name_of(system.contract, bucket) for bucket in range(1, 7)]
@@ -596,7 +596,7 @@ def test_uploads_become_a_directory_that_estimates_like_the_analyzer(tmp_path: P
             *("--to", live.url, "--journal", str(tmp_path / "journal"), "--unsafe-test", "--ticket-key", str(key)),
         )
         assert sent.exit_code == 0, sent.output
-        live.processes["analyzer"].wait(60)
+        live.processes["analyzer"].wait(600)
         assert not folder.exists()
         assert [name for name in directories(lake) if name.startswith(f".{folder.name}")]
         live.start("analyzer")
@@ -623,7 +623,7 @@ def test_a_running_analyzer_is_killed_at_every_step(tmp_path: Path) -> None:
             live.kill("analyzer")
             live.start("analyzer", step)
             assert live.pour([[b"".join(live.seal(range(60)))]]) == {201: 1}
-            live.processes["analyzer"].wait(60)
+            live.processes["analyzer"].wait(600)
             whole = (lake / name_of(live.contract, number)).exists()
             assert whole == (step in STEPS[STEPS.index("lake-renamed") :]), step
             live.start("analyzer")

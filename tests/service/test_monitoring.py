@@ -117,8 +117,10 @@ def test_logs_have_the_message_of_errors_of_hubbub_only(caplog: pytest.LogCaptur
 
     async def scenario() -> None:
         for name in ("delivery", "tick"):
+            waiting = len(left)
             task = asyncio.create_task(PeriodicTask(name, work).run())
-            await asyncio.sleep(0.05)
+            while len(left) == waiting:
+                await asyncio.sleep(0.001)
             task.cancel()
 
     with caplog.at_level(logging.INFO):

@@ -170,22 +170,25 @@ def test_the_program_forwards_to_both_services(tmp_path: Path) -> None:
         text = settings_file("relay", {**urls, "listen": "127.0.0.1:0", "operations": "127.0.0.1:0"})
         (folder / "settings.toml").write_text(text)
         running = stack.enter_context(serve_role(tmp_path, "relay"))
-        client = httpx.Client(base_url=running.addresses["requests"], trust_env=False, headers={"cookie": "canary"})
+        client = httpx.Client(
+            base_url=running.addresses["requests"], trust_env=False, headers={"cookie": "canary"}, timeout=600
+        )
         stack.enter_context(client)
         for (method, path), route in PATHS.items():
             headers = {"content-type": route.media_type} if route.media_type else {}
             response = client.request(method, path, content=b"x" if route.media_type else None, headers=headers)
             assert (response.status_code, response.content) == (200, b"{}")
-        assert httpx.get(running.addresses["operations"] + "/readyz", trust_env=False).status_code == 200
+        assert httpx.get(running.addresses["operations"] + "/readyz", trust_env=False, timeout=600).status_code == 200
         assert (
-            b"hubbub_draining 0.0" in httpx.get(running.addresses["operations"] + "/metrics", trust_env=False).content
+            b"hubbub_draining 0.0"
+            in httpx.get(running.addresses["operations"] + "/metrics", trust_env=False, timeout=600).content
         )
         # Killed, it leaves nothing behind that the next one would need.
         running.process.kill()
         running.process.wait()
         again = stack.enter_context(serve_role(tmp_path, "relay"))
         path = f"/v1/tasks/{TASK}/keys"
-        assert httpx.get(again.addresses["requests"] + path, trust_env=False).status_code == 200
+        assert httpx.get(again.addresses["requests"] + path, trust_env=False, timeout=600).status_code == 200
     assert [(name, path) for name, path, _ in seen[:-1]] == [(one.service, path) for (_, path), one in PATHS.items()]
     allowed = {"host", "accept", "accept-encoding", "connection", "user-agent", "content-type", "content-length"}
     assert all(set(headers) <= allowed for _, _, headers in seen)

@@ -77,7 +77,7 @@ def run(folder: Path, people: int, each: int) -> None:
         live.start("shuffler")
         replay(live, early, each, 7)
         assert live.post(late[0]).status_code == 410
-        wait_until(lambda: live.counts()["fenced"] == people - 1, seconds=10)
+        wait_until(lambda: live.counts()["fenced"] == people - 1, "the bundles to be fenced")
         assert live.counted() == dict.fromkeys(range(people), 1)
         states = [result["state"] for result in live.results()]
         assert (states[0], set(states[1:])) == ("committed", {"withheld"})

@@ -119,7 +119,7 @@ def test_canaries(tmp_path: Path) -> None:
         # Regression: metrics of the process (open files, CPU seconds) revealed a single connection.
         wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
         before = scrape(live)
-        with httpx.Client(verify=False, trust_env=False) as client:
+        with httpx.Client(verify=False, trust_env=False, timeout=600) as client:
             told = client.post(live.url + live.path(), content=bundles[0], headers={"content-type": MEDIA_TYPE})
             assert told.status_code == 201
             assert scrape(live) == before

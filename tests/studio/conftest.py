@@ -14,7 +14,15 @@ from hubbub.studio import work
 from hubbub.studio.desk import Desk
 from hubbub.studio.workers import STALE, Job
 
-PROGRAM = "from hubbub.cli import main; main(['studio', '--no-open', '--port', '{port}'])"
+PROGRAM = """
+from hubbub.cli import main
+from hubbub.studio import desk
+desk.PATIENCE = 3600.0
+main(['studio', '--no-open', '--port', '{port}'])
+"""
+"""A studio in which nothing is late for good: what is late at first is asked for again, and then has an hour."""
+LIMIT = 600
+"""Seconds after which a test gives up: no test waits as long, however busy the machine is."""
 INQUIRY: dict[str, Json] = {
     "kind": "one",
     "d": 3,
@@ -93,7 +101,7 @@ class Running:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(10)
+        code = self.process.wait(LIMIT)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code

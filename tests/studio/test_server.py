@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.cli.conftest import call
-from tests.studio.conftest import INQUIRY, Running
+from tests.studio.conftest import INQUIRY, LIMIT, Running
 from tests.studio.live.process import started
 
 from hubbub.studio.desk import Desk
@@ -47,31 +47,35 @@ def alive(pid: int) -> bool:
         return False
 
 
-def stream(studio: Running, tab: str, inquiry: dict[str, Any], families: list[str]) -> list[dict[str, Any]]:
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, however busy the machine is."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def stream(
+    studio: Running, tab: str, inquiry: dict[str, Any], families: list[str], *, patient: bool = True
+) -> list[dict[str, Any]]:
     body = {
         "tab": tab,
         "generation": time.monotonic_ns() // 1000,
         "inquiry": inquiry,
         "families": families,
-        "patient": False,
+        "patient": patient,
     }
-    with httpx.stream("POST", f"{studio.address}api/certify", json=body, timeout=60) as answer:
+    with httpx.stream("POST", f"{studio.address}api/certify", json=body, timeout=LIMIT) as answer:
         assert answer.headers["content-type"].startswith("application/x-ndjson")
         return [json.loads(line) for line in answer.iter_lines()]
 
 
 def test_certificates_are_streamed_or_late(studio: Running) -> None:
-    for _ in range(20):  # a busy machine may be late several times, but what is certified stays so
-        found = stream(studio, "a", INQUIRY, ["clear-shuffler-fakes", "split"])
-        assert {one["state"] for one in found} <= {"certified", "late"}
-        if all(one["state"] == "certified" for one in found):
-            break
+    found = stream(studio, "a", INQUIRY, ["clear-shuffler-fakes", "split"])
     assert [one["state"] for one in found] == ["certified"] * 2
-    begun = time.monotonic()
-    slow = stream(studio, "a", SLOW, ["flip", "copies", "fake-and-flip", "split"])
+    slow = stream(studio, "a", SLOW, ["flip", "copies", "fake-and-flip", "split"], patient=False)
     assert len(slow) == 4
     assert any(one["state"] == "late" for one in slow)
-    assert time.monotonic() - begun < 20
 
 
 @pytest.fixture
@@ -80,7 +84,7 @@ def another() -> Iterator[Running]:
     running = Running()
     yield running
     running.process.kill()
-    running.process.wait(10)
+    running.process.wait(LIMIT)
     assert running.process.stdout is not None
     running.process.stdout.close()
 
@@ -89,18 +93,12 @@ def test_no_process_survives_a_signal(another: Running) -> None:
     """Also while all of them are at work."""
     running = another
     body = {"tab": "a", "generation": 1, "inquiry": SLOW, "families": ["flip", "copies", "split"], "patient": False}
-    with httpx.Client() as client, client.stream("POST", f"{running.address}api/certify", json=body, timeout=30):
-        time.sleep(1.0)
+    with httpx.Client() as client, client.stream("POST", f"{running.address}api/certify", json=body, timeout=LIMIT):
+        wait_until(lambda: len(children(running.process.pid)) >= 2)
         started = children(running.process.pid)
-        assert len(started) >= 2
-        begun = time.monotonic()
         running.process.terminate()
-        running.process.wait(10)
-        while any(map(alive, started)) and time.monotonic() < begun + 10:
-            time.sleep(0.02)
-        seconds = time.monotonic() - begun
-    assert not any(map(alive, started))
-    assert seconds < 2.0
+        running.process.wait(LIMIT)
+        wait_until(lambda: not any(map(alive, started)))
 
 
 def test_slow_clients_neither_hold_up_the_end_nor_appear_in_a_log() -> None:
@@ -111,13 +109,11 @@ def test_slow_clients_neither_hold_up_the_end_nor_appear_in_a_log() -> None:
         for number in range(40):
             one = opened.enter_context(socket.create_connection(("127.0.0.1", running.port)))
             one.send(f'{head}Content-Length: 1000\r\n\r\n{{"secret'.encode() if number % 2 else b"GET / HTT")
-        assert httpx.get(running.address).status_code == 200
-        begun = time.monotonic()
+        assert httpx.get(running.address, timeout=LIMIT).status_code == 200
         running.process.terminate()
-        _, said = running.process.communicate(timeout=30)
-        seconds = time.monotonic() - begun
+        # The clients are still connected, and would be for ever: the studio ends all the same.
+        _, said = running.process.communicate(timeout=LIMIT)
     assert said == ""
-    assert seconds < 2.0
 
 
 def test_workers_end_with_a_killed_server(another: Running) -> None:
@@ -125,11 +121,8 @@ def test_workers_end_with_a_killed_server(another: Running) -> None:
     stream(running, "a", INQUIRY, ["clear-shuffler-fakes"])
     started = children(running.process.pid)
     running.process.kill()
-    running.process.wait(10)
-    end = time.monotonic() + 20
-    while any(map(alive, started)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(map(alive, started))
+    running.process.wait(LIMIT)
+    wait_until(lambda: not any(map(alive, started)))
 
 
 def test_a_port_in_use_is_an_error() -> None:
@@ -147,7 +140,7 @@ def job(
 ) -> Job:
     slot = workers.newest(tab, generation)
     arguments = {"inquiry": Inquiry.from_document(inquiry), "family": family}
-    end = time.monotonic() + 60
+    end = time.monotonic() + LIMIT
     return Job(task="certify", arguments=arguments, slot=slot, generation=generation, deadline=end, patient=patient)
 
 
@@ -167,7 +160,7 @@ def test_urgent_and_impatient_work_does_not_wait_for_the_rest() -> None:
             busy = asyncio.ensure_future(workers.run(job(workers, "c", 1, SLOW, "flip")))
             slot = workers.newest("preview c", 1)
             asked = {"inquiry": Inquiry.from_document({**INQUIRY, "kind": "any"})}
-            end = time.monotonic() + 60
+            end = time.monotonic() + LIMIT
             first = Job(task="preview", arguments=asked, slot=slot, generation=1, deadline=end, urgent=True)
             assert (await workers.run(first))["preliminary"]
             assert not busy.done()
@@ -193,7 +186,7 @@ def test_tabs_do_not_cancel_each_other() -> None:
             assert not old.done(), "what tab a asked for still runs"
             newer = await workers.run(job(workers, "a", 2, INQUIRY, "split"))
             assert newer["state"] == "certified"
-            stopped = await asyncio.wait_for(old, 30)
+            stopped = await asyncio.wait_for(old, LIMIT)
             # A process that was still loading found the job out of date; one that ran it stopped.
             assert stopped == STALE or stopped["state"] == "late"
             before = job(workers, "a", 3, INQUIRY, "split")
@@ -237,7 +230,7 @@ def test_readers_that_hang_up_while_the_studio_starts_do_no_harm() -> None:
                     await asyncio.wait_for(workers.ready(), 0.05)
             for number in range(3):
                 asked = job(workers, "a", number, INQUIRY, "clear-shuffler-fakes")
-                found = await asyncio.wait_for(workers.run(asked), 30)
+                found = await asyncio.wait_for(workers.run(asked), LIMIT)
                 assert found.get("state") == "certified"
         finally:
             workers.end()
@@ -256,7 +249,7 @@ def test_a_process_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch)
             assert pid is not None
             os.kill(pid, signal.SIGSTOP)  # it answers nothing, as in a step that takes minutes
             asked = replace(job(workers, "a", 1, INQUIRY, "split"), deadline=time.monotonic() + 0.2)
-            assert (await asyncio.wait_for(workers.run(asked), 10)) == LATE
+            assert (await asyncio.wait_for(workers.run(asked), LIMIT)) == LATE
             assert not alive(pid)
             again = await workers.run(job(workers, "a", 2, INQUIRY, "split"))
             assert again["state"] == "certified"
@@ -275,7 +268,7 @@ def test_a_process_that_does_not_start_is_replaced(monkeypatch: pytest.MonkeyPat
             (pid,) = (one.process.pid for one in workers._all if one.niceness)
             assert pid is not None
             os.kill(pid, signal.SIGSTOP)
-            await asyncio.wait_for(workers.ready(), 10)
+            await asyncio.wait_for(workers.ready(), LIMIT)
             found = await workers.run(job(workers, "a", 1, INQUIRY, "split"))
             assert found["state"] == "certified"
             assert not alive(pid)
@@ -285,7 +278,9 @@ def test_a_process_that_does_not_start_is_replaced(monkeypatch: pytest.MonkeyPat
     asyncio.run(run())
 
 
-def test_searches_for_epsilon_leave_a_process_to_certificates() -> None:
+def test_searches_for_epsilon_leave_a_process_to_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.studio.desk.PATIENCE", 3600.0)
+
     async def run() -> None:
         workers = Workers(2)
         desk = Desk(workers)
@@ -315,12 +310,10 @@ def test_a_studio_that_is_stopped_while_it_starts_ends_its_processes() -> None:
             assert studio.poll() is None
             time.sleep(0.005)
         studio.terminate()
-        _, said = studio.communicate(timeout=20)
+        _, said = studio.communicate(timeout=LIMIT)
         assert (studio.returncode, said) == (0, "")
-        end = time.monotonic() + 10  # the process of multiprocessing that counts resources ends after the studio
-        while any(map(alive, found)) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert not any(map(alive, found))
+        # The process of multiprocessing that counts resources ends after the studio.
+        wait_until(lambda: not any(map(alive, found)))
 
 
 def tracker() -> set[int]:
@@ -352,5 +345,5 @@ def test_the_demonstration_leaves_nothing_behind_if_it_ends_while_it_starts(
         while not any("hubbub.service" in line for line in process.printed):
             assert process.process.poll() is None, process.printed
             time.sleep(0.02)
-        assert process.stopped_within(20)
+        assert process.stopped()
     assert list(tmp_path.iterdir()) == []

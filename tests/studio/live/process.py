@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.studio.conftest import LIMIT
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -31,9 +33,9 @@ class Process:
             self.printed.append(line)
             self.lines.put(line)
 
-    def address(self, seconds: float = 60.0) -> str:
+    def address(self) -> str:
         """Return the address of the studio, which the program prints."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LIMIT
         while not self.found and time.monotonic() < end:
             with contextlib.suppress(queue.Empty):
                 line = self.lines.get(timeout=0.2)
@@ -44,10 +46,10 @@ class Process:
         assert self.found, "".join(self.printed)
         return self.found
 
-    def stopped_within(self, seconds: float) -> bool:
-        """Send SIGTERM, and return True if no process of the program is alive after some seconds."""
+    def stopped(self) -> bool:
+        """Send SIGTERM, and return True when no process of the program is alive any more."""
         self.process.send_signal(signal.SIGTERM)
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LIMIT
         while time.monotonic() < end:
             self.process.poll()
             if not alive(self.process.pid):

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import time
 from typing import Any
 
 import httpx
@@ -72,10 +71,9 @@ def test_a_version_that_no_header_may_repeat_is_not_kept(tag: bytes, kept: str) 
 
 
 def test_many_gaps_are_settled_fast() -> None:
+    """In a time that is not quadratic in their number, which would take a quarter of an hour here."""
     series = BatchSeries()
-    begin = time.monotonic()
-    assert series.settled([(one, one) for one in range(30_000, 0, -1)]) == 30_000
-    assert time.monotonic() - begin < 1
+    assert series.settled([(one, one) for one in range(100_000, 0, -1)]) == 100_000
 
 
 def test_gaps_are_settled_in_any_order_and_overlap() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.service.sockets import served
+from tests.studio.conftest import LIMIT
 from tests.studio.live.process import Process, following, started
 from tests.studio.live.services import LABELS, NO_PEOPLE, TOKEN, Services, committed, drifting, withheld
 
@@ -19,6 +20,7 @@ from hubbub.service.provision import free_port
 from hubbub.service.runtime.server import Listener
 
 pytestmark = pytest.mark.browser
+PATIENCE = 1000 * LIMIT
 TEXT = """() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
     while (walker.nextNode()) {
@@ -48,6 +50,7 @@ class Tab:
     def __init__(self, browser: Any, address: str, *, width: int = 1360, scheme: str = "light", **options: Any) -> None:
         size = {"width": width, "height": 900}
         self.context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce", **options)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.bodies: list[str] = []
@@ -65,7 +68,7 @@ class Tab:
 
     def wait(self, selector: str, text: str | re.Pattern[str]) -> None:
         """Wait until an element has a text."""
-        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=15_000)
+        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=PATIENCE)
 
     def close(self) -> None:
         self.context.close()
@@ -125,7 +128,7 @@ def test_batches_appear_in_order_in_every_tab_and_the_token_in_none(
         assert read
         assert TOKEN not in "".join(read) + tab.page.content() + "".join(str(one.headers) for one in tab.responses)
         tab.close()
-    with httpx.stream("GET", f"{address}api/live/events", timeout=10) as stream:
+    with httpx.stream("GET", f"{address}api/live/events", timeout=LIMIT) as stream:
         event = next(one for one in stream.iter_lines() if one.startswith("data: "))
     assert '"batches": 15' in event
     assert TOKEN not in event
@@ -187,7 +190,7 @@ def test_a_page_survives_a_restart_of_the_studio(browser: Any, url: str, token_f
     with following(url, token_file, port) as first:
         tab = Tab(browser, first.address())
         tab.wait("#headline", "in 12 batches")
-        assert first.stopped_within(2), "a stream that is open must not hold the studio up"
+        assert first.stopped(), "a stream that is open must not hold the studio up"
         tab.wait("#offline", "The studio does not answer")
         assert "in 12 batches" in tab.page.locator("#headline").inner_text()
     services.add(committed(13))
@@ -329,7 +332,7 @@ def test_the_page_is_accessible(browser: Any, studio: Process, services: Service
 def test_ten_thousand_batches_are_shown_as_few_points(browser: Any, studio: Process, services: Services) -> None:
     services.add(*(committed(one) for one in range(13, 10_001)))
     tab = Tab(browser, studio.address())
-    tab.page.locator("#headline").filter(has_text="in 10,000 batches").wait_for(timeout=120_000)
+    tab.page.locator("#headline").filter(has_text="in 10,000 batches").wait_for(timeout=PATIENCE)
     tab.wait("#series-words", "batches 9,951 to 10,000")
     for size, words in (
         ("0", "batches 1 to 10,000: each point is the mean of up to"),
@@ -370,16 +373,16 @@ def test_tabs_that_nobody_sees_leave_their_connection_to_others(
     tab = Tab(browser, studio.address())
     pages = [tab.page]
     for _ in range(6):
-        pages[-1].locator("#headline", has_text="in 12 batches").wait_for(timeout=15_000)
+        pages[-1].locator("#headline", has_text="in 12 batches").wait_for(timeout=PATIENCE)
         pages[-1].evaluate(HIDE, False)
         pages.append(tab.context.new_page())
         pages[-1].goto(f"{studio.address()}live")
-    pages[-1].locator("#headline", has_text="in 12 batches").wait_for(timeout=15_000)
+    pages[-1].locator("#headline", has_text="in 12 batches").wait_for(timeout=PATIENCE)
     services.add(committed(13))
-    pages[-1].locator("#headline", has_text="in 13 batches").wait_for(timeout=15_000)
+    pages[-1].locator("#headline", has_text="in 13 batches").wait_for(timeout=PATIENCE)
     assert "in 12 batches" in pages[0].inner_text("#headline")
     pages[0].evaluate(HIDE, True)
-    pages[0].locator("#headline", has_text="in 13 batches").wait_for(timeout=15_000)
+    pages[0].locator("#headline", has_text="in 13 batches").wait_for(timeout=PATIENCE)
     assert pages[0].locator("#offline").is_hidden()
     assert tab.said == []
     tab.close()
@@ -445,13 +448,17 @@ def test_slow_answers_are_drawn_while_batches_go_on_arriving(browser: Any, studi
     tab.wait("#series-words", "batches 1 to 12")
     tab.page.evaluate(SLOW)
     tab.page.evaluate("window.delay = 2500")
-    before = tab.drawn()
-    for bucket in range(13, 29):
+    before, last = tab.drawn(), 28
+    for bucket in range(13, last + 1):
         services.add(committed(bucket))
         tab.page.wait_for_timeout(500)
-    assert tab.drawn() > before
+    while tab.drawn() == before:  # a busy machine draws later, but while batches go on arriving
+        last += 1
+        assert last < 1000
+        services.add(committed(last))
+        tab.page.wait_for_timeout(500)
     tab.page.evaluate("window.delay = 0")
-    tab.wait("#series-words", "batches 1 to 28")
+    tab.wait("#series-words", f"batches {max(1, last - 49)} to {last}")
     assert tab.said == []
     tab.close()
 
@@ -495,7 +502,7 @@ def test_a_studio_that_has_just_started_takes_no_choice_and_claims_nothing(
     context = browser.new_context(timezone_id="Pacific/Auckland")
     page = context.new_page()
     page.goto(f"{address}live")
-    page.locator("#headline", has_text="in 3 batches").wait_for(timeout=15_000)
+    page.locator("#headline", has_text="in 3 batches").wait_for(timeout=PATIENCE)
     full = httpx.get(f"{address}api/live/overview").json()
     page.close()
     empty: dict[str, Any] = {**full, "tasks": [], "as_of": None}
@@ -509,9 +516,9 @@ def test_a_studio_that_has_just_started_takes_no_choice_and_claims_nothing(
         page.route("**/api/live/events", functools.partial(fulfilled, answer))
         page.goto(f"{address}live#question=b")
         if question is None:
-            page.locator("#headline", has_text="The collection is being read…").wait_for(timeout=15_000)
+            page.locator("#headline", has_text="The collection is being read…").wait_for(timeout=PATIENCE)
             continue
-        page.locator("#series figcaption", has_text=LABELS[4]).wait_for(timeout=15_000)
+        page.locator("#series figcaption", has_text=LABELS[4]).wait_for(timeout=PATIENCE)
         assert page.locator("#question").input_value() == question
         assert "question=b" in page.url
         assert page.inner_text("#clock") == "as of 2030-03-17 17:46:40 UTC"
@@ -598,7 +605,7 @@ def test_what_has_not_changed_stays_on_the_page(browser: Any, studio: Process, s
     drawn = tab.drawn()
     services.open = 500
     tab.wait("#waiting", "at least 500")
-    tab.page.locator(f'main[data-drawn="{drawn + 1}"]').wait_for(timeout=15_000)
+    tab.page.wait_for_function(f"Number(document.querySelector('main').dataset.drawn) > {drawn}")
     assert [tab.page.locator(one).first.get_attribute("data-old") for one in places] == ["yes"] * len(places)
     tab.close()
 
@@ -606,8 +613,8 @@ def test_what_has_not_changed_stays_on_the_page(browser: Any, studio: Process, s
 @pytest.mark.slow
 def test_the_demonstration_shows_drifting_people_and_stops(browser: Any) -> None:
     with started("-m", "tools.demo_studio", "--port", "0", "--no-open") as process:
-        tab = Tab(browser, process.address(120))
-        end, seen = time.monotonic() + 120, list[int]()
+        tab = Tab(browser, process.address())
+        end, seen = time.monotonic() + LIMIT, list[int]()
         while len(seen) < 5 and time.monotonic() < end:
             shown = tab.page.locator("#rows tr td:first-child").all_text_contents()
             if shown and [int(shown[0])] != seen[-1:]:
@@ -618,7 +625,7 @@ def test_the_demonstration_shows_drifting_people_and_stops(browser: Any) -> None
         tab.wait("#health", "healthy")
         tab.wait("#spent-words", "of 30 rounds")
         assert tab.said == []
-        assert process.stopped_within(2), "".join(process.printed)
+        assert process.stopped(), "".join(process.printed)
         tab.close()
     assert "refused" not in "".join(process.printed)
     assert "token" not in "".join(process.printed).lower()
