@@ -161,8 +161,31 @@ class Assumptions:
             return "nobody"
         return "shuffler-noise" if self.fakes else "shuffling"
 
-    def sentences(self) -> list[str]:
+    @property
+    def honest_users(self) -> str:
+        """The number of honest users in words."""
+        return "no honest user besides the protected one" if self.honest == 1 else f"{self.honest:,} honest users"
+
+    @property
+    def needs(self) -> str:
+        """Who must be honest, in a few words.
+
+        >>> Assumptions(
+        ...     honest=900, shuffler=True, fakes=False, view="bits", collusion_epsilon=4.4, count_epsilon=0.0
+        ... ).needs
+        '900 honest users, and a shuffler that mixes and does not work with the analyzer'
+        """
+        if not self.shuffler:
+            return "nobody but the protected person's own device"
+        does = "counts, subtracts" if self.relay else "mixes, draws its fakes" if self.fakes else "mixes"
+        secret = " as planned, keeps their number secret" if self.fakes else ""
+        relay = ", and a relay that neither of them runs" if self.relay else ""
+        return f"{self.honest_users}, and a shuffler that {does}{secret} and does not work with the analyzer{relay}"
+
+    def sentences(self, rounds: int = 1) -> list[str]:
         """Return everything the guarantee rests on, and what remains if it fails, as English sentences.
+
+        What is left if shuffler and analyzer collude is that of all ``rounds`` together.
 
         >>> held = Assumptions(
         ...     honest=900, shuffler=True, fakes=False, view="whole records", collusion_epsilon=4.4, count_epsilon=0.0
@@ -207,29 +230,49 @@ class Assumptions:
             f"{users}.",
             once,
             "The devices and the shuffler draw their randomness from secure sources.",
-            self._collusion(),
+            self._collusion(check_whole("rounds", rounds, 1)),
         ]
         if self.count_epsilon > 0:
-            pure = "" if math.isinf(self.count_epsilon) else f" ({self.count_epsilon:.4g}-differentially private)"
+            each = " per round" if rounds > 1 else ""
+            pure = "" if math.isinf(self.count_epsilon) else f" ({self.count_epsilon:.4g}-differentially private{each})"
             lines.append(
                 "The number of messages of one user depends on the record: uploads must be padded to a fixed number, "
                 f"or the shuffler learns it{pure}."
             )
         return lines
 
-    def _collusion(self) -> str:
+    def _collusion(self, rounds: int) -> str:
         """Return what is left if shuffler and analyzer collude."""
-        epsilon = self.collusion_epsilon
+        epsilon, told = rounds * self.collusion_epsilon, f"collusion ε = {self.described_collusion(rounds)}"
+        when = "If shuffler and analyzer collude" + (f" in all {rounds:,} rounds" if rounds > 1 else "")
         if math.isinf(epsilon):
-            return "If shuffler and analyzer collude, nothing protects the record (collusion ε = ∞)."
+            return f"{when}, nothing protects the record ({told})."
         if epsilon > WEAK_COLLUSION:
             return (
-                "If shuffler and analyzer collude, the person's own noise is too small to protect anybody: a guess "
-                f"about the record can be all but certain (collusion ε = {epsilon:.3g})."
+                f"{when}, the person's own noise is too small to protect anybody: a guess about the record can be all "
+                f"but certain ({told})."
             )
         return (
-            "If shuffler and analyzer collude, only the person's own noise is left: a guess between two answers is "
-            f"then right in up to {described_rate(success_rate(epsilon))} of all cases (collusion ε = {epsilon:.3g})."
+            f"{when}, only the person's own noise is left: a guess between two answers is then right in up to "
+            f"{described_rate(success_rate(epsilon))} of all cases ({told})."
+        )
+
+    def described_collusion(self, rounds: int = 1) -> str:
+        """Return the pure ε of all messages that one user sends in all rounds, which policies limit.
+
+        >>> held = Assumptions(
+        ...     honest=9, shuffler=True, fakes=False, view="bits", collusion_epsilon=0.0679, count_epsilon=0.0
+        ... )
+        >>> held.described_collusion(), held.described_collusion(52)
+        ('0.0679', '3.53 for all 52 rounds, 0.0679 per round')
+        """
+        if math.isinf(self.collusion_epsilon):
+            return "∞"
+        each = f"{self.collusion_epsilon:.3g}"
+        return (
+            each
+            if rounds == 1
+            else f"{rounds * self.collusion_epsilon:.3g} for all {rounds:,} rounds, {each} per round"
         )
 
     def to_document(self) -> dict[str, Json]:
@@ -345,18 +388,14 @@ class Guarantee:
             return ""
         people = "1 person" if self.unshuffled == 1 else f"{self.unshuffled:,} people"
         return (
-            f"the reports of {people} were not shuffled: anyone who sees them can link them to their senders, so only each "
-            "device's own noise counts, for everybody"
+            f"the reports of {people} were not shuffled: anyone who sees them can link them to their senders, so only "
+            "each device's own noise counts, for everybody"
         )
 
     @property
     def odds(self) -> str:
         """The guarantee as the success rate of the strongest attacker, in words."""
-        rate = success_rate(self.epsilon, self.delta)
-        return (
-            "an attacker who knows everyone else's answer and guesses between two answers of one person is right in at "
-            f"most {described_rate(rate)} of all cases, and by chance in 50 %"
-        )
+        return described_odds(self.epsilon, self.delta)
 
     @property
     def attack(self) -> str:
@@ -370,6 +409,14 @@ class Guarantee:
             f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; "
             f"best known attack: {self.attack}{'; ' * bool(self.unshuffled)}{self.note}"
         )
+
+
+def described_odds(epsilon: float, delta: float) -> str:
+    """Return (ε, δ) as the success rate of the strongest attacker, in words."""
+    return (
+        "an attacker who knows everyone else's answer and guesses between two answers of one person is right in at "
+        f"most {described_rate(success_rate(epsilon, delta))} of all cases, and by chance in 50 %"
+    )
 
 
 def success_rate(epsilon: float, delta: float = 0.0) -> float:

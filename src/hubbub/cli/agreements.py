@@ -2,7 +2,10 @@
 
 import datetime
 
+from hubbub.canonical import spell
+from hubbub.pages.influence import described_weight
 from hubbub.pages.plan_report import Agreement
+from hubbub.planner import client_weight
 from hubbub.service.task.contract import SignedContract, verify_series
 
 
@@ -32,6 +35,7 @@ def described_contract(signed: SignedContract) -> list[tuple[str, str]]:
         ("task", signed.contract.task.hex()),
         ("period", f"{held.start} to {held.end}, in epochs of {held.epoch:,} seconds"),
         ("batches", f"at least {held.min_batch_size:,} people; {signed.contract.slots:,} slots per bundle"),
+        ("one device", described_weight(signed.contract.plan, signed.contract.slots)),
         ("admission", held.admission),
     ]
     if signed.contract.series is not None:
@@ -52,6 +56,7 @@ def contract_record(signed: SignedContract) -> dict[str, object]:
         "plan": signed.contract.plan.id,
         "min_batch_size": held.min_batch_size,
         "slots": signed.contract.slots,
+        "client_weight": spell(client_weight(signed.contract.plan, signed.contract.slots)),
         "epoch": held.epoch,
         "start": held.start,
         "end": held.end,

@@ -1,5 +1,6 @@
 """``frontier``: compare all protocols that meet a budget, grouped by the trust they need."""
 
+import math
 from typing import Any
 
 import click
@@ -11,7 +12,8 @@ from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION
 from hubbub.errors import POSITIVE, SHARE, Interval, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import plans_chart, words
+from hubbub.pages import plans_chart
+from hubbub.planner.comparison import preferred
 from hubbub.planner.deadlines import deadline_of
 from hubbub.planner.precision import percent
 from hubbub.plans import Plan
@@ -98,7 +100,7 @@ def _chosen(comparison: planner.Comparison, choose: str | None, trust: TrustMode
         for one in comparison.plans.values()
         if not any(noise.shuffler_fakes for noise in one.protocol.noise) and (clear or not one.protocol.clear)
     ]
-    return best if trust or not allowed else allowed[0]
+    return best if trust or not allowed else preferred(comparison.request, allowed)
 
 
 def _row(one: Plan, error: float, share: float | None, dishonest: float | None) -> dict[str, Any]:
@@ -152,10 +154,10 @@ def frontier_table(
             _measured(row),
             *planner.cost(one).cells,
             "yes" if row["joint"] else "no",
-            words.described_collusion(one.guarantee.assumptions.collusion_epsilon),
+            _epsilon(one.rounds * one.guarantee.assumptions.collusion_epsilon),
         ]
         if attacked:
-            cells.append(words.described_collusion(float(row["under_attack"]["epsilon"])))
+            cells.append(_epsilon(float(row["under_attack"]["epsilon"])))
         table.add_row(*map(screen.plain, cells))
     if central is not None:
         _section(table, CENTRAL, first=not plans)
@@ -166,9 +168,16 @@ def frontier_table(
     if strings:
         legend = f"{legend} {SHOWN_LEGEND}"
     survey = any(one.schema.questions is not None for one in plans)
+    if plans and plans[0].rounds > 1:
+        legend = legend.replace("collude.", f"collude in all {plans[0].rounds:,} rounds.")
+        legend = legend.replace("of one count", "per round of one count")
     table.caption = legend.replace("of one count, in people", SURVEY_LEGEND) if survey else legend
     table.caption_justify = "left"
     return table
+
+
+def _epsilon(value: float) -> str:
+    return "∞ (no protection)" if math.isinf(value) else f"{value:.3g}"
 
 
 def _title(one: Plan) -> str:

@@ -256,6 +256,7 @@ constraint_options = combined(
     click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
     _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
     _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
+    _limit("--max-client-weight", math.inf, "Largest number of people that one device may count for on a label."),
     _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
     click.option("--rounds", type=WHOLE, default=1, help="Number of collections that share the budget."),
 )

@@ -195,11 +195,15 @@ def plan(
     goal = None if share is None or within is None else Goal(share, within, level)
     if choose is not None and (n is None or epsilon is None):
         raise click.UsageError("give -n and --epsilon with --choose")
-    terms = {"share": share, "within": within, "level": level, **constraints}
+    preference, terms = "", {"share": share, "within": within, "level": level, **constraints}
     with screen.waiting("comparing protocols"):
         match n, epsilon, precision, stderr, goal:
-            case int(), float(), None, None, _:
+            case int(), float(), None, None, _ if choose is not None:
                 result = planner.plan(schema, n, Budget(epsilon, delta), family=choose, **constraints)
+            case int(), float(), None, None, _:
+                request = planner.Request.of(schema, n, Budget(epsilon, delta), **constraints)
+                comparison = planner.compare(request, prune=True)
+                result, preference = comparison.best, comparison.preference
             case None, float(), float(), None, None:
                 result = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
             case None, float(), None, None, Goal():
@@ -214,3 +218,5 @@ def plan(
                     "find the number of people; or a precision (--share and --within, or --stderr) and -n, to find ε"
                 )
     _deliver(result, output, as_json, goal, share, explain=explain)
+    if preference:
+        screen.note(preference)

@@ -22,9 +22,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from hubbub.canonical import spell
 from hubbub.io.files import write_text
 from hubbub.pages.survey_words import batch_fakes, survey_record
-from hubbub.planner import Goal, cost, family_key, family_name, relative_error, remarks
+from hubbub.planner import Goal, client_weight, cost, family_key, family_name, relative_error, remarks
 from hubbub.plans import Plan
 
 BAR = 28
@@ -182,6 +183,8 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "stderr": plan.stderr,
         **({} if plan.schema.questions is None else {"questions": survey_record(plan), "fakes": batch_fakes(plan)}),
         **asdict(cost(plan)),
+        "client_weight": spell(client_weight(plan)),
+        "needs": plan.guarantee.assumptions.needs,
         "guarantee": plan.guarantee.to_document(),
         "rounds": plan.rounds,
         "total": plan.total.to_document(),

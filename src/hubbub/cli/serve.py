@@ -18,6 +18,7 @@ from hubbub.cli.relay import relay
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
+from hubbub.pages.influence import described_weight
 from hubbub.planner.recompute import verify
 from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
@@ -327,7 +328,13 @@ def _note_terms(agreed: Contract) -> None:
     screen.note(
         f"task {agreed.id}: bundles of {agreed.bundle_size} bytes, batches of at least {agreed.min_batch_size:,} people"
     )
-    screen.note(f"plan {agreed.plan.id}: ε = {guarantee.epsilon:.4g}, δ = {guarantee.delta:.3g}")
+    if agreed.series is not None:
+        spent, total = agreed.spending(agreed.rounds).epsilon, agreed.total
+        screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")
+    once = " per round" if agreed.series is not None else ""
+    screen.note(f"plan {agreed.plan.id}: ε = {guarantee.epsilon:.4g}, δ = {guarantee.delta:.3g}{once}")
+    screen.note(f"needed: {guarantee.assumptions.needs}")
+    screen.note(f"one device: {described_weight(agreed.plan, agreed.slots)}")
     issued = "" if admitted.kind == "open" else f" of {admitted.issuer}"
     screen.note(
         f"admission: {admitted.kind}{issued}; a release every {agreed.epoch:,} s, "
@@ -335,9 +342,6 @@ def _note_terms(agreed: Contract) -> None:
     )
     if agreed.export:
         screen.note("export: the analyzer keeps the shuffled messages of every counted batch in a folder")
-    if agreed.series is not None:
-        spent, total = agreed.spending(agreed.rounds).epsilon, agreed.total
-        screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")
     _note_first_round(agreed)
 
 

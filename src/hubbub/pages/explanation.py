@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
+from hubbub.pages.influence import described_weight
 from hubbub.pages.results import percent
 from hubbub.pages.string_words import (
     asked_string,
@@ -36,14 +37,7 @@ CERTAIN = 0.999
 
 def assumed(plan: Plan) -> list[str]:
     """Return the assumptions of the guarantee of a plan in sentences."""
-    lines = described_assumptions(plan.guarantee, survey=plan.schema.questions is not None)
-    together = plan.guarantee.assumptions.collusion_epsilon
-    if plan.rounds > 1 and plan.guarantee.assumptions.shuffler and math.isfinite(together):
-        lines.append(
-            f"If shuffler and analyzer collude in all {plan.rounds:,} rounds, a guess between two answers is right "
-            f"{guesses(plan.rounds * together)}."
-        )
-    return lines
+    return described_assumptions(plan.guarantee, survey=plan.schema.questions is not None, rounds=plan.rounds)
 
 
 def guesses(epsilon: float, delta: float = 0.0) -> str:
@@ -211,15 +205,14 @@ def odds(plan: Plan) -> list[tuple[str, str]]:
     """Return who guesses a person's answer, and how often at most the guess is right."""
     held = plan.guarantee
     once = "" if plan.rounds == 1 else " of one round"
-    rows = [
-        ("somebody who knows nothing", "50\u00a0% of the time, by chance"),
-        (f"the analyzer, or a reader of the results{once}", guesses(held.epsilon, held.delta)),
-    ]
+    reader = "the analyzer, or a reader of the results"
+    rows = [("somebody who knows nothing", "50\u00a0% of the time, by chance")]
     if plan.rounds > 1:
-        total = guesses(plan.total.epsilon, plan.total.delta)
-        rows.append((f"the same after all {plan.rounds:,} rounds", total))
+        rows.append((f"{reader} of all {plan.rounds:,} rounds", guesses(plan.total.epsilon, plan.total.delta)))
+    rows.append((f"{reader}{once}", guesses(held.epsilon, held.delta)))
     if held.assumptions.shuffler:
         who = "relay, shuffler and analyzer together" if held.assumptions.relay else "shuffler and analyzer together"
+        who += "" if plan.rounds == 1 else f" in all {plan.rounds:,} rounds"
         together = guesses(plan.rounds * held.assumptions.collusion_epsilon)
         rows.append((who, together))
         if not held.assumptions.relay:
@@ -329,5 +322,6 @@ def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:
         ("Who learns what", [f"{who}: sees {what}; learns {told}." for who, what, told in learns(plan)]),
         ("How often a guess is right", [f"{who}: {share}" for who, share in odds(plan)]),
         ("How precise the results are", precision(plan)),
-        ("What must hold", assumed(plan)),
+        ("What must hold", [f"It needs {plan.guarantee.assumptions.needs}.", *assumed(plan)]),
+        ("What one device can do", [f"One device: {described_weight(plan)}."]),
     ]

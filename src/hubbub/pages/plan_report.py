@@ -8,6 +8,7 @@ from hubbub.errors import check_type
 from hubbub.estimates import Estimate
 from hubbub.pages import explanation
 from hubbub.pages.explanation import one_in
+from hubbub.pages.influence import described_weight
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
 from hubbub.pages.results import percent, private
 from hubbub.pages.rows import TRUST, estimate_chart
@@ -79,23 +80,23 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         *_survey(plan),
         *_results(given),
         *_alternatives(plan, given),
-        Section("What the guarantee rests on", [Facts(explanation.assumed(plan))]),
+        Section("What the guarantee rests on", [Facts(_rests(plan))]),
         Section("How it was verified", [Facts(_verified(plan, given))]),
         Section("Retention, erasure and withdrawal", [Facts(_retention(plan, given))]),
         Section("Identifiers and signatures", _identifiers(plan, given)),
     ]
-    right = explanation.rounded(success_rate(plan.total.epsilon, plan.total.delta))
-    together = "" if plan.rounds == 1 else f", after all {plan.rounds:,} rounds"
-    once = "" if plan.rounds == 1 else " in one round"
+    total = plan.total
+    right = explanation.rounded(success_rate(total.epsilon, total.delta))
+    together = "" if plan.rounds == 1 else f" for all {plan.rounds:,} rounds together"
+    proven = f"proven for every person{together}, except with probability {one_in(total.delta)}"
+    if plan.rounds > 1:
+        proven += f"; ε = {held.epsilon:.3g} per round"
     tiles = [
-        (f"ε = {held.epsilon:.3g}", f"proven for every person{once}, except with probability {one_in(held.delta)}"),
-        (right, f"of guesses are right, at most{together}"),
+        (f"ε = {total.epsilon:.3g}", proven),
+        (right, "of guesses are right, at most" + (f", after all {plan.rounds:,} rounds" if plan.rounds > 1 else "")),
         _margin(plan),
         (f"{plan.n:,} people", "at least, in every result"),
     ]
-    if plan.rounds > 1:
-        total = plan.total
-        tiles[3] = (f"ε = {total.epsilon:.3g}", f"for all {plan.rounds:,} rounds together, {plan.n:,} people in each")
     return Report(
         title="Privacy report" + (f": {given.question}" if given.question else ""),
         heading=given.question or "How this collection protects each person",
@@ -106,6 +107,11 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         plan=plan.id,
         style=STYLE,
     )
+
+
+def _rests(plan: Plan) -> list[str]:
+    needs = f"Needed: {plan.guarantee.assumptions.needs}."
+    return [needs, *explanation.assumed(plan), f"The results rest on devices: {described_weight(plan)}."]
 
 
 def _margin(plan: Plan) -> tuple[str, str]:
@@ -165,11 +171,12 @@ def _survey(plan: Plan) -> list[Section]:
 
 
 def _odds(plan: Plan) -> list[Block]:
-    held = plan.guarantee
-    rows = [(who, share) for who, share in explanation.odds(plan)]
-    if held.delta > 0:
+    rows, delta = list(explanation.odds(plan)), plan.total.delta
+    if delta > 0:
+        rounds = f" in any of {plan.rounds:,} rounds" if plan.rounds > 1 else ""
         never = (
-            f"The figure includes a probability of {one_in(held.delta)} with which the protection may fail altogether."
+            f"The figure includes a probability of {one_in(delta)} with which the protection may fail "
+            f"altogether{rounds}."
         )
     else:
         never = "The protection holds without exception."
@@ -208,10 +215,11 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
 
 def _verified(plan: Plan, given: Background) -> list[str]:
     held = plan.guarantee
+    once = " per round" if plan.rounds > 1 else ""
     kind = {"exact": "exact: no smaller value is true", "proven": "proven: the true value may be smaller"}
     return [
-        f"(ε, δ) = ({held.epsilon:.4g}, {held.delta:.3g}) is {kind[held.basis.value]}, by {held.method}.",
-        f"Best known attack: {held.attack}.",
+        f"(ε, δ) = ({held.epsilon:.4g}, {held.delta:.3g}){once} is {kind[held.basis.value]}, by {held.method}.",
+        f"Best known attack{once}: {held.attack}.",
         *given.checks,
         "Everyone can repeat the checks: hubbub inspect plan.json and hubbub verify plan.json recompute the claim, "
         "hubbub audit --plan plan.json tests a client from outside.",

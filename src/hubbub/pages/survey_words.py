@@ -216,7 +216,7 @@ def _listed(names: Iterable[str]) -> str:
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
 
 
-def described_assumptions(guarantee: Guarantee, *, survey: bool) -> list[str]:
+def described_assumptions(guarantee: Guarantee, *, survey: bool, rounds: int = 1) -> list[str]:
     """Return the assumptions of a guarantee in sentences; the bits of a survey are categories of its attributes."""
-    lines = guarantee.assumptions.sentences()
+    lines = guarantee.assumptions.sentences(rounds)
     return [line.replace("messages for each bit", "messages for each category") for line in lines] if survey else lines

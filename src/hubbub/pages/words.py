@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 
+from hubbub.pages.influence import described_weight
 from hubbub.pages.survey_words import described_assumptions, described_survey_protocol, survey_rows
 from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
 from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.plans import Plan
-from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
+from hubbub.privacy import TRUST_DESCRIPTIONS, Assumptions, Guarantee, described_odds
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 from hubbub.strings import chance_shown, count_shown
@@ -42,34 +43,49 @@ def described_protocol(protocol: Protocol) -> str:
 
 
 def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[tuple[str, str]]:
-    """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
+    """Describe a guarantee of one round: the figures, the theorem, the best attack and the assumptions."""
+    return [*_figures(guarantee), *_held(guarantee, survey=survey)]
+
+
+def described_series(plan: Plan) -> list[tuple[str, str]]:
+    """Describe the guarantee of a plan: first of all its rounds together, which is what a person risks."""
+    survey, total = plan.schema.questions is not None, plan.total
+    if plan.rounds == 1:
+        return described_guarantee(plan.guarantee, survey=survey)
+    epsilon = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.4g}"
+    return [
+        ("guarantee", f"({epsilon}, {total.delta:.3g})-differential privacy for all {plan.rounds:,} rounds together"),
+        ("odds", f"after all {plan.rounds:,} rounds, {described_odds(total.epsilon, total.delta)}"),
+        *((f"{name}, per round" if name else "", value) for name, value in _figures(plan.guarantee)),
+        *_held(plan.guarantee, survey=survey, rounds=plan.rounds),
+    ]
+
+
+def _figures(guarantee: Guarantee) -> list[tuple[str, str]]:
     attacked = ": no smaller value can be guaranteed" if guarantee.lower_bound > 0 else ""
-    rows = [
+    return [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
         *([("note", guarantee.note)] if guarantee.note else []),
         ("odds", guarantee.odds),
         ("best attack", guarantee.attack + attacked),
-        ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),
-        ("collusion ε", described_collusion(guarantee.assumptions.collusion_epsilon)),
     ]
-    lines = described_assumptions(guarantee, survey=survey)
-    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(lines)]
 
 
-def described_rounds(plan: Plan) -> str:
-    """Describe the rounds of a plan and what they cost together."""
-    epsilon = "∞" if math.isinf(plan.total.epsilon) else f"{plan.total.epsilon:.4g}"
-    return f"{plan.rounds:,} rounds; all together ({epsilon}, {plan.total.delta:.3g})-differential privacy"
+def _held(guarantee: Guarantee, *, survey: bool, rounds: int = 1) -> list[tuple[str, str]]:
+    held = guarantee.assumptions
+    lines = described_assumptions(guarantee, survey=survey, rounds=rounds)
+    return [
+        ("trust", f"{held.trust}: {TRUST_DESCRIPTIONS[held.trust]}"),
+        ("needs", held.needs),
+        ("collusion ε", described_collusion(held, rounds)),
+        *(("assumptions" if not i else "", line) for i, line in enumerate(lines)),
+    ]
 
 
-def described_collusion(epsilon: float) -> str:
-    """Describe what remains if shuffler and analyzer collude.
-
-    >>> described_collusion(4.39), described_collusion(float("inf"))
-    ('4.39', '∞ (no protection)')
-    """
-    return "∞ (no protection)" if math.isinf(epsilon) else f"{epsilon:.3g}"
+def described_collusion(held: Assumptions, rounds: int = 1) -> str:
+    """Describe what remains if shuffler and analyzer collude."""
+    return held.described_collusion(rounds) + " (no protection)" * math.isinf(held.collusion_epsilon)
 
 
 def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = None) -> list[tuple[str, str]]:
@@ -84,8 +100,8 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
         *([("shown", described_chances(plan))] if schema.texts is not None else []),
         ("cost", str(cost(plan))),
-        *described_guarantee(plan.guarantee, survey=schema.questions is not None),
-        *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
+        ("one device", described_weight(plan)),
+        *described_series(plan),
     ]
 
 
@@ -120,7 +136,7 @@ def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple
     if plan.protocol.sends_strings:
         precision = precision.replace("a label", "a string", 1)
     return [
-        ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
+        ("error", f"{plan.stderr:.4g} people (standard error of one count{', per round' * (plan.rounds > 1)})"),
         ("precision", precision),
         *([("goal", described_goal(plan, goal))] if goal else []),
     ]

@@ -9,7 +9,8 @@
 - ``margins``: the half-width within which a count lies in 95 of 100 collections;
 - ``precision``: the error of a share of the population, with its sampling error; ``people``: how many people a
   question of a survey needs; ``remarks``: warnings about a plan;
-- ``costs``: what one user sends; ``baselines``: central reference, measurable shares, guarantees under attack;
+- ``costs``: what one user sends; ``influence``: how many people one device can count for;
+  ``baselines``: central reference, measurable shares, guarantees under attack;
 - ``recompute``: plans from given parameters, and the check of a plan that someone else made.
 """
 
@@ -17,6 +18,7 @@ from hubbub.planner.baselines import central_stderr, measurable_share, under_att
 from hubbub.planner.comparison import Comparison, FamilyPlan, compare
 from hubbub.planner.costs import Cost, cost
 from hubbub.planner.families import FAMILIES, family_key, family_name
+from hubbub.planner.influence import client_weight, question_weights
 from hubbub.planner.margins import central_margin, margin, question_margins
 from hubbub.planner.outlines import Outline, outline
 from hubbub.planner.people import PeopleNeeded, people_needed
@@ -28,8 +30,8 @@ from hubbub.planner.search import best_epsilon, epsilon_for_margin, frontier, fr
 
 __all__ = [
     "FAMILIES", "Comparison", "Constraints", "Cost", "FamilyPlan", "Goal", "Outline", "PeopleNeeded", "Request",
-    "best_epsilon", "central_margin", "central_stderr", "compare", "cost", "coverage", "described_precision",
-    "epsilon_for_margin", "family_key", "family_name", "frontier", "frontier_by_family", "load_plan", "margin",
-    "measurable_share", "outline", "people_needed", "plan", "plan_from", "question_margins", "relative_error",
-    "remarks", "sampling_error", "smallest_n", "under_attack", "verify",
+    "best_epsilon", "central_margin", "central_stderr", "client_weight", "compare", "cost", "coverage",
+    "described_precision", "epsilon_for_margin", "family_key", "family_name", "frontier", "frontier_by_family",
+    "load_plan", "margin", "measurable_share", "outline", "people_needed", "plan", "plan_from", "question_margins",
+    "question_weights", "relative_error", "remarks", "sampling_error", "smallest_n", "under_attack", "verify",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.numeric.rounding import up
 from hubbub.planner.costs import cost
 from hubbub.planner.deadlines import check_time
+from hubbub.planner.influence import client_weight
 from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
@@ -374,6 +375,10 @@ def constrained(request: Request, calibrated: Calibrated) -> Plan:
         raise Infeasible(f"its flip probability is {flip:.4g}; set min_q to at most that to allow it")
     if math.isfinite(request.max_messages) or math.isfinite(request.max_bytes):
         _check_cost(request, plan)
+    if math.isfinite(request.max_client_weight) and (weight := client_weight(plan)) > request.max_client_weight:
+        raise Infeasible(
+            f"one device counts for up to {weight:.4g} people; raise max_client_weight to that to allow it"
+        )
     return plan
 
 

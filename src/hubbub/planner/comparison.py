@@ -1,7 +1,7 @@
 """``Comparison``: the best plan of every family for one request, and why others have none."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -9,7 +9,8 @@ from hubbub.errors import FalseClaim, Infeasible, TooLarge, check_choice, check_
 from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
 from hubbub.planner.deadlines import Late, check_time, until
-from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
+from hubbub.planner.families import FAMILIES, Family, family_key, family_name, includes_trust
+from hubbub.planner.influence import client_weight
 from hubbub.planner.preliminary import preliminary_plan
 from hubbub.planner.request import Request
 from hubbub.planner.surveys import survey_error
@@ -22,6 +23,10 @@ EXPECTED = 1.01
 """The same for surveys, whose expected errors follow from closed forms that the accountant confirms to a percent."""
 CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
 """The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
+
+
+FEWER_HONEST = 1.25
+"""A plan that needs fewer honest users is preferred unless its error is more than this multiple of the smallest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,10 @@ class Comparison:
 
     @property
     def best(self) -> Plan:
-        """The plan with the smallest standard error; raises :class:`Infeasible` if there is none."""
-        for plan in self.plans.values():
-            return plan
+        """The preferred plan (:func:`preferred`); raises :class:`Infeasible` if there is none."""
         request = self.request
+        if self.plans:
+            return preferred(request, self.plans.values())
         if self.late:
             raise Infeasible(f"no protocol was certified in time, not even {self.late[0]}; raise the deadline")
         text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
@@ -75,9 +80,40 @@ class Comparison:
         return excluded or self.failures.get(key, "it does not apply to this schema, budget and number of people")
 
     @property
+    def preference(self) -> str:
+        """What was preferred to the plan with the smallest error, and why; empty if that one is the best."""
+        least, best = next(iter(self.plans.values()), None), self.best if self.plans else None
+        if best is None or least is None or best is least:
+            return ""
+        return (
+            f"preferred {family_name(best)}, error {best.stderr:.4g}, which needs "
+            f"{best.guarantee.assumptions.honest_users}, to {family_name(least)}, error {least.stderr:.4g}, which "
+            f"needs {least.guarantee.assumptions.honest_users}: an error of up to {FEWER_HONEST:g} times the smallest "
+            f"one is accepted to need fewer; choose the family {family_key(least)} for the other"
+        )
+
+    @property
     def grouped(self) -> list[Plan]:
         """The plans by the trust they need, least first; then those without clear records, by standard error."""
         return sorted(self.plans.values(), key=_group)
+
+
+def preferred(request: Request, plans: Iterable[Plan]) -> Plan:
+    """Return the plan that needs the fewest honest users, and among those the one with the smallest error.
+
+    Plans whose error is more than :data:`FEWER_HONEST` times the smallest one are out of the question.
+    """
+    ranked = sorted(plans, key=lambda one: (_error(request, one), one.payload_messages))
+    most = FEWER_HONEST * _error(request, ranked[0])
+    return min((one for one in ranked if _error(request, one) <= most), key=_honest)
+
+
+def _honest(plan: Plan) -> int:
+    return plan.guarantee.assumptions.honest
+
+
+def _error(request: Request, plan: Plan) -> float:
+    return plan.stderr if request.schema.questions is None else survey_error(request, plan)
 
 
 def _group(plan: Plan) -> tuple[int, bool]:
@@ -176,20 +212,25 @@ def one_by_one(request: Request, stop: Stop | None = None) -> Iterator[FamilyPla
 def compare(request: Request, *, prune: bool = False, only: str | None = None, stop: Stop | None = None) -> Comparison:
     """Search all families that the trust allows, or ``only`` one, until ``stop`` returns True.
 
-    With ``prune``, families that cannot have the smallest error are skipped.
+    With ``prune``, families that cannot have the smallest error, and cannot be preferred, are skipped.
     """
     plans: dict[str, Plan] = {}
     late: list[str] = []
     proposals, failures = proposed(request)
 
-    def error(one: Plan) -> float:
-        return one.stderr if request.schema.questions is None else survey_error(request, one)
+    def limit(family: Family) -> float:
+        """Return the error from which on a family is of no interest."""
+        errors = [_error(request, one) for one in plans.values()]
+        if family.trust == "shuffling":  # these need the most honest users
+            return min(errors)
+        alone = [_error(request, one) for one in plans.values() if _honest(one) == 1]
+        return min([FEWER_HONEST * min(errors), *alone])
 
     for family, candidate in proposals:
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
         if request.schema.questions is not None:
             optimism = EXPECTED
-        if prune and plans and optimism * candidate.expected > min(map(error, plans.values())):
+        if prune and plans and optimism * candidate.expected > limit(family):
             continue
         if only is not None and family.key != only:
             continue
@@ -199,7 +240,7 @@ def compare(request: Request, *, prune: bool = False, only: str | None = None, s
         else:
             failures[family.key] = found.reason
             late += [family.key] if found.late else []
-    ranked = sorted(plans.items(), key=lambda item: (error(item[1]), item[1].payload_messages))
+    ranked = sorted(plans.items(), key=lambda item: (_error(request, item[1]), item[1].payload_messages))
     return Comparison(request, dict(ranked), failures, tuple(late))
 
 
@@ -221,4 +262,6 @@ def protecting(request: Request, plan: Plan) -> Plan:
             f"the plan has a collusion ε of {held.collusion_epsilon:.6g} per round, but it must be at most "
             f"{request.max_collusion_epsilon:g} over {request.rounds:,} rounds"
         )
+    if math.isfinite(request.max_client_weight) and (weight := client_weight(plan)) > request.max_client_weight:
+        raise FalseClaim(f"one device counts for {weight:.4g} people, but for {request.max_client_weight:g} at most")
     return plan

@@ -90,10 +90,10 @@ def _rests(plan: Plan) -> list[str]:
             "If shuffler and analyzer work together, they see every string, although not whose it is: then only the "
             "relay protects."
         ]
-    if not held.shuffler or held.collusion_epsilon <= MEANINGLESS_COLLUSION:
+    if not held.shuffler or plan.rounds * held.collusion_epsilon <= MEANINGLESS_COLLUSION:
         return []
-    shown = "∞" if math.isinf(held.collusion_epsilon) else f"{held.collusion_epsilon:.3g}"
     return [
         "Everything rests on the shuffler: if it works with the analyzer, nobody is protected (collusion ε = "
-        f"{shown}); max_collusion_epsilon asks for noise that protects in that case too."
+        f"{held.described_collusion(plan.rounds)}); max_collusion_epsilon asks for noise that protects in that case "
+        "too."
     ]

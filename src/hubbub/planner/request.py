@@ -54,6 +54,9 @@ class Limits(TypedDict, total=False):
     """Largest number of messages in the sealed bundle of a user, fillers included. Default unlimited."""
     max_bytes: float
     """Largest size of the sealed bundle of a user. Default unlimited."""
+    max_client_weight: float
+    """Largest number of people that one malicious device may count for on one label
+    (:func:`hubbub.planner.client_weight`). Default unlimited."""
     min_q: float
     """Smallest flip probability of a bit, or of a category, that a policy requires. Default 0."""
     rounds: int
@@ -86,6 +89,7 @@ class Request:
     joint: bool = False
     max_messages: float = math.inf
     max_bytes: float = math.inf
+    max_client_weight: float = math.inf
     min_q: float = 0.0
     rounds: int = 1
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -102,6 +106,7 @@ class Request:
             ("honest_fraction", check_real("honest_fraction", self.honest_fraction, SHARE)),
             ("max_messages", check_real("max_messages", self.max_messages, MESSAGES)),
             ("max_bytes", check_real("max_bytes", self.max_bytes, BYTES)),
+            ("max_client_weight", check_real("max_client_weight", self.max_client_weight, MESSAGES)),
             ("min_q", check_real("min_q", self.min_q, CLEAR_OR_FLIPPED)),
             ("rounds", check_whole("rounds", self.rounds, 1, MAX_ROUNDS)),
             ("budget", Budget(min(self.budget.epsilon, MAX_EPSILON), self.budget.delta)),

@@ -102,6 +102,10 @@ def plan(
 ) -> Plan:
     """Return the plan with the smallest standard error that meets the budget and needs no more than the stated trust.
 
+    A plan that needs fewer honest users is preferred if its error is at most 1.25 times the smallest one
+    (:data:`~hubbub.planner.comparison.FEWER_HONEST`); :attr:`Comparison.preference` of :func:`hubbub.planner.compare`
+    says so.
+
     By default the trust is "shuffling": every record is randomized on its device, and the shuffler only mixes. The
     budget is an object, or ``epsilon`` and ``delta``; the other keywords are those of
     :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified. ``family`` asks for the

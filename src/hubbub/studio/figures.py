@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from hubbub.pages.explanation import assumed, learns
+from hubbub.pages.influence import described_weight
 from hubbub.pages.survey_words import described_error
 from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name, question_margins
 from hubbub.planner.margins import in_people, overall_margin
@@ -50,6 +51,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         "collusion_guess": success_rate(plan.rounds * held.assumptions.collusion_epsilon),
         "shuffler": held.assumptions.shuffler,
         "honest": held.assumptions.honest,
+        "votes": described_weight(plan),
         "sentences": assumed(plan),
         "remarks": weaknesses(plan),
         "learns": [list(row) for row in learns(plan)],

@@ -16,6 +16,7 @@ from hubbub.lab.attacks.evidence import Attack, Reading, simulated
 from hubbub.numeric.crowd import crowd
 from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
+from hubbub.planner.influence import votes
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Protocol
 from hubbub.records import Collection
@@ -61,20 +62,14 @@ UP_DOWN = (("up", 1), ("down", 0))
 def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
     """Return the shift of an estimate by one malicious client that sends this many messages with the label.
 
-    (sent − kq)/(k(p − q)): (1 − q)/(1 − 2q) with the planned number of messages, −q/(1 − 2q) with none. For one
-    category of d the divisor is 1 − dq. Whole records beyond k count as users' fakes, whose expected share v of the
-    label is subtracted.
+    That of :func:`hubbub.planner.influence.votes`: (1 − q)/(1 − 2q) with the planned number of messages, −q/(1 − 2q)
+    with none. Whole records beyond k count as users' fakes, whose expected share of the label is subtracted.
 
     >>> round(bias(Protocol(0.25), Schema.one_hot(4), 1), 12), round(bias(Protocol(0.25), Schema.one_hot(4), 0), 12)
     (1.5, -0.5)
     """
     evidence.check_no_survey(schema)
-    q, k = protocol.q, protocol.k
-    if protocol.sends_category:
-        return (sent - q) / (1 - schema.width * q)
-    beyond = max(0, sent - k) if protocol.sends_records else 0
-    fake = q + (1 - 2 * q) * schema.density
-    return (sent - k * q - beyond * fake) / (k * (1 - 2 * q))
+    return votes(protocol, schema, sent, max(0, sent - protocol.k) if protocol.sends_records else 0)
 
 
 def _messages(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:

@@ -20,6 +20,7 @@ const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
 const NOTHING = { families: [], central: { here: null, by_epsilon: [] }, problem: null };
 const MOST_EPSILON = 20;
+const FEWER_HONEST = 1.25; // that of hubbub.planner.comparison
 
 let outline = NOTHING;
 let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
@@ -32,7 +33,9 @@ Object.defineProperty(window, 'studio', { value: { timings, state } });
 // What is shown.
 
 const certified = () => outline.families.filter((one) => one.allowed && found[one.family]?.state === 'certified').map((one) => found[one.family]).sort((a, b) => a.curve - b.curve);
-const chosen = () => certified().find((one) => one.family === state.family) ?? certified()[0];
+/** The protocol that is shown unless another is chosen: fewer honest users are worth some error, as in hubbub plan. */
+const preferred = (plans) => [...plans].filter((one) => one.curve <= FEWER_HONEST * plans[0].curve).sort((a, b) => a.honest - b.honest || a.curve - b.curve)[0];
+const chosen = () => certified().find((one) => one.family === state.family) ?? preferred(certified());
 const guessed = () => outline.families.filter((one) => one.allowed && one.about !== null).sort((a, b) => a.about - b.about)[0];
 /** A protocol whose certificate was late, and that may be more precise than the one shown. */
 const better = (each, one) => each.allowed && found[each.family]?.state === 'late' && (!one || each.about === null || each.about < one.curve);

@@ -127,7 +127,7 @@ function parties(one) {
   const others = !one.shuffler || one.honest <= 1 ? ['ok', 'The attacker may control everybody else.']
     : one.honest < state.n ? ['ok', `The attacker may control ${whole(state.n - one.honest)} people, but no more.`]
       : ['no', 'All people must follow the protocol. The slider “Users the attacker controls” allows for some who do not.'];
-  return [together, others, ['ok', 'Whatever the analyzer does with the results alone, the protection holds.']];
+  return [together, others, ['ok', 'Whatever the analyzer does with the results alone, the protection holds.'], ['', `One device: ${one.votes}.`]];
 }
 
 const colluding = (one) => (isText() ? '100 %, with the relay' : !one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
