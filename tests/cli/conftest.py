@@ -46,6 +46,7 @@ def folder(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     place = tmp_path / "work"
     shutil.copytree(original, place)
     monkeypatch.chdir(place)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return place
 
 

@@ -19,7 +19,7 @@ If ``ones`` of the others' N messages stem from set bits, and A ~ Bin(ones, p) +
 Probabilities are sums of positive products of binomial probabilities that are known to an absolute error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, isqrt
@@ -29,6 +29,14 @@ from hubbub.checker.fixed import Masses, binomial, ceil_div, ceil_shift
 
 MAX_WORK = 12 * 10**7
 """Largest number of products that a search over crowds may take, about half a minute."""
+
+
+Watch = Callable[[int, int], None]
+"""Told the work done so far, and all of it."""
+
+
+def silent(done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 class TooMuchWork(Exception):

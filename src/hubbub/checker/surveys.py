@@ -22,18 +22,20 @@ so that the chord lies above it. The share of b is (1 − a/l)/(1 − a/b), roun
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, prod
 
 from hubbub.checker import columns, fakes
 from hubbub.checker.bounds import LARGEST_EPSILON, Bound, fakes_sent, odds
-from hubbub.checker.crowds import Bits, NoTheorem, TooMuchWork
+from hubbub.checker.crowds import Bits, NoTheorem, TooMuchWork, Watch, silent
 from hubbub.checker.document import Answers, Claim, Fakes
-from hubbub.checker.fixed import binomial, ceil_div, ceil_shift, exp_bounds, log_bounds
+from hubbub.checker.fixed import binomial, ceil_div, ceil_shift, exp_bounds, log_bounds, window
 from hubbub.checker.losses import Loss, from_curve, powers, trim
 
+BITS = 88
+"""Precision, beyond that of δ."""
 GRAIN = 1000
 """Grid points per standard deviation of the loss of all attributes together."""
 LARGEST_STEP = Fraction(1, 1000)
@@ -41,8 +43,8 @@ SPAN, MAX_POINTS = 40, 60_000
 """Standard deviations of that loss, above 0, that the grid covers, and its largest number of points there."""
 LOCAL_GRAIN = 8000
 """Grid points up to the pure ε of one user's messages."""
-SHARP, BLOCKS = 256, 700
-"""A block of crowds is halved while it exceeds the worst known one by more than one part in SHARP; most blocks."""
+SHARP = (128, 1024)
+"""A block of crowds may exceed the worst known one by one part in this many; the second if the first is not enough."""
 MAX_ATOMS = 4 * 10**6
 MAX_VALUES = 20_000
 """Values of the loss of Laplace fakes of different scales up to which they are summed one by one."""
@@ -50,10 +52,10 @@ Atom = tuple[int, int, int]
 """Numerator and denominator of a point, and the mass there."""
 
 
-def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
+def theorems(claim: Claim, watch: Watch = silent) -> list[Callable[[], Iterator[Bound]]]:
     """Return the theorems that bound δ of a survey at the claimed ε; each yields bounds."""
     assert claim.epsilon is not None
-    task = _Survey(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)))
+    task = _Survey(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)), watch)
     found: list[Callable[[], Iterator[Bound]]] = []
     if claim.flip > 0:
         found.append(task.local)
@@ -112,10 +114,10 @@ class _Grid:
 class _Survey:
     """One claim for a survey, with the bounds of all its attributes."""
 
-    def __init__(self, claim: Claim, epsilon: Fraction) -> None:
-        self.claim, self.epsilon = claim, epsilon
+    def __init__(self, claim: Claim, epsilon: Fraction, watch: Watch = silent) -> None:
+        self.claim, self.epsilon, self.watch, self.done = claim, epsilon, watch, 0
         self.count = sum(one.times for one in claim.answers)
-        self.bits = 112 + int(1 / claim.delta).bit_length() + self.count.bit_length()
+        self.bits = BITS + int(1 / claim.delta).bit_length() + self.count.bit_length()
         self.negligible = max(1, (int(claim.delta * 2**self.bits) >> 24) // (4 * self.count))
         self.e = exp_bounds(epsilon, self.bits)[0]
 
@@ -180,16 +182,33 @@ class _Survey:
         if len(claim.answers) == 1 and claim.flip > 0:
             yield self._alike(claim.answers[0], method)
             return
+        flipped = self._flipped()
+        if sum(self._bits(one).variance for one in flipped) > columns.MAX_SPREAD**2:
+            raise TooMuchWork
+        honest = 1 if all(one.noise.by_shuffler for one in claim.answers) else claim.users
+        for sharp in SHARP if flipped else SHARP[:1]:
+            self.done = 0
+            bound = Fraction(self._composed(drawn, sharp), 1 << self.bits)
+            yield Bound(bound, method, honest, fakes=bool(drawn))
+            if bound > claim.delta * columns.CLOSE[0]:
+                return
+
+    def _composed(self, drawn: Counter[Fakes], sharp: int) -> int:
+        """Return the bound by covers of all attributes on one grid."""
         spread = self._spread()
         grid = _Grid.create(min(spread / GRAIN, LARGEST_STEP), SPAN * spread, self.bits)
         parts = [self._from_lattice(grid, *self._lattice(one, times, self.negligible)) for one, times in drawn.items()]
-        parts += [self._users(grid, one) for one in claim.answers if not one.noise.by_shuffler]
+        parts += [self._users(grid, one, sharp) for one in self.claim.answers if not one.noise.by_shuffler]
         result = parts[0]
         for part in parts[1:]:
             result = result.compose(part, self.negligible)
-        honest = 1 if all(one.noise.by_shuffler for one in claim.answers) else claim.users
-        upper = grid.delta(result, self.e)
-        yield Bound(Fraction(upper, 1 << self.bits), method, honest, fakes=bool(drawn))
+        return grid.delta(result, self.e)
+
+    def _flipped(self) -> list[Answers]:
+        return [one for one in self.claim.answers if one.noise.flip > 0]
+
+    def _bits(self, one: Answers) -> Bits:
+        return Bits(one.noise.flip, 1, self.claim.users - 1, 1, self.bits)
 
     def _sums(self, drawn: Counter[Fakes]) -> Fraction:
         """Return δ of Laplace fakes of different scales, from every value of the loss."""
@@ -208,11 +227,11 @@ class _Survey:
     def _alike(self, one: Answers, method: str) -> Bound:
         """Return the bound of flipped attributes that are all alike."""
         count = _positions(one, self.claim.release)
-        problem = Bits(one.noise.flip, 1, self.claim.users - 1, 1, self.bits)
+        problem = self._bits(one)
         if problem.variance > columns.MAX_SPREAD**2:
             raise TooMuchWork
         goal = int(self.claim.delta * 2**self.bits)
-        upper = columns.positions_delta(problem, count, self.e, goal)
+        upper = columns.positions_delta(problem, count, self.e, goal, self.watch)
         return Bound(Fraction(upper, 1 << self.bits), method, self.claim.users)
 
     def _lattice(self, drawn: Fakes, times: int, negligible: int) -> tuple[Loss, Fraction]:
@@ -234,25 +253,29 @@ class _Survey:
             at = ceil_shift(at * step, self.bits)
         return trim(grid.loss(atoms, loss.infinite), self.negligible)
 
-    def _users(self, grid: _Grid, one: Answers) -> Loss:
+    def _users(self, grid: _Grid, one: Answers, sharp: int) -> Loss:
         """Return the cover of attributes that users hide."""
         drawn = one.noise.fakes
         if isinstance(drawn, Fakes):
             return self._users_fakes(grid, drawn, one.size).power(one.times, self.negligible)
-        problem = Bits(one.noise.flip, 1, self.claim.users - 1, 1, self.bits)
-        if problem.variance > columns.MAX_SPREAD**2:
-            raise TooMuchWork
-        points = grid.above
+        problem, points = self._bits(one), grid.above
         worst = columns.bit_curve(problem, problem.others, 0).values(points)
         size = next((i for i, value in enumerate(worst) if value <= self.negligible), len(points) - 1) + 1
-        curve = columns.envelope(problem, points[:size], SHARP, BLOCKS)
+        # The crowds of an attribute take time in proportion to their variance.
+        work, total = int(problem.variance) + 1, sum(int(self._bits(one).variance) + 1 for one in self._flipped())
+
+        def watch(done: int, most: int) -> None:
+            self.watch(self.done + work * done // most, total)
+
+        curve = columns.envelope(problem, points[:size], sharp, self.negligible, watch)
+        self.done += work
         loss = from_curve(curve, points, grid.ratio, self.bits)
         return trim(loss, self.negligible).power(_positions(one, self.claim.release), self.negligible)
 
     def _users_fakes(self, grid: _Grid, drawn: Fakes, size: int) -> Loss:
         """Return the cover of one attribute among the uniform fakes of the users, from the atoms for every N."""
         numbers = fakes_sent(drawn, self.claim.users, Fraction(2, size), self.bits)
-        kept = _window(numbers.low, self.negligible)
+        kept = window(numbers.low, self.negligible)
         infinite = (1 << self.bits) - sum(numbers.low[kept.start : kept.stop])
         middle = numbers.first + (kept.start + kept.stop) // 2
         if len(kept) * (16 * isqrt(middle) + 1) > MAX_ATOMS:
@@ -261,7 +284,7 @@ class _Survey:
         for place in kept:
             n, weight = numbers.first + place, numbers.low[place] + numbers.slack
             halves = binomial(n, Fraction(1, 2), self.bits)
-            chosen = _window(halves.low, self.negligible)
+            chosen = window(halves.low, self.negligible)
             # At a = n + 1, one more than A may be, the ratio is infinite; A = a − 1 in the first collection.
             for i in chosen:
                 before = halves.first + i
@@ -304,16 +327,3 @@ def _by_fakes(claim: Claim) -> Counter[Fakes]:
         if isinstance(one.noise.fakes, Fakes) and one.noise.by_shuffler:
             found[one.noise.fakes] += one.times
     return found
-
-
-def _window(row: Sequence[int], negligible: int) -> range:
-    """Return the places without the ends, of which each has at most a negligible mass."""
-    start, end, moved = 0, len(row), 0
-    while start < end - 1 and moved + row[start] <= negligible:
-        moved += row[start]
-        start += 1
-    moved = 0
-    while end - 1 > start and moved + row[end - 1] <= negligible:
-        moved += row[end - 1]
-        end -= 1
-    return range(start, end)

@@ -10,21 +10,21 @@ from math import isqrt
 
 from hubbub.checker import blanket, columns, fakes, surveys
 from hubbub.checker.bounds import LARGEST_EPSILON, MAX_LIST, Bound, fakes_sent
-from hubbub.checker.crowds import Bits, TooMuchWork, supremum
+from hubbub.checker.crowds import Bits, TooMuchWork, Watch, silent, supremum
 from hubbub.checker.document import Claim, Fakes
 from hubbub.checker.fixed import Masses, binomial, ceil_div, exp_bounds
 from hubbub.checker.losses import Loss
 
 
-def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
+def theorems(claim: Claim, watch: Watch = silent) -> list[Callable[[], Iterator[Bound]]]:
     """Return the theorems that bound δ at the claimed ε, for claims with 0 < δ < 1 and a finite ε.
 
     Each yields bounds, or raises :class:`TooMuchWork`.
     """
     assert claim.epsilon is not None
     if claim.answers:
-        return surveys.theorems(claim)
-    task = _Task(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)))
+        return surveys.theorems(claim, watch)
+    task = _Task(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)), watch)
     found: list[Callable[[], Iterator[Bound]]] = []
     if claim.flip > 0:
         found.append(task.local)
@@ -47,8 +47,8 @@ def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
 class _Task:
     """One claim, with e^ε in fixed point at the precision that each theorem needs."""
 
-    def __init__(self, claim: Claim, epsilon: Fraction) -> None:
-        self.claim, self.epsilon = claim, epsilon
+    def __init__(self, claim: Claim, epsilon: Fraction, watch: Watch) -> None:
+        self.claim, self.epsilon, self.watch = claim, epsilon, watch
         self.digits = int(1 / claim.delta).bit_length()
 
     def exp(self, bits: int) -> tuple[int, int]:
@@ -194,7 +194,7 @@ class _Task:
         if problem.variance > columns.MAX_SPREAD**2:
             raise TooMuchWork
         goal = int((claim.delta - missed) * 2**bits)
-        upper = columns.positions_delta(problem, claim.distance, self.exp(bits)[0], goal)
+        upper = columns.positions_delta(problem, claim.distance, self.exp(bits)[0], goal, self.watch)
         yield Bound(
             Fraction(upper, 1 << bits) + missed,
             f"composition of all single-bit crowds over {claim.distance} positions",

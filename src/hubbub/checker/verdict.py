@@ -7,7 +7,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from hubbub.checker.bounds import Bound, exceeds_pure, odds
-from hubbub.checker.crowds import NoTheorem, TooMuchWork
+from hubbub.checker.crowds import NoTheorem, TooMuchWork, Watch, silent
 from hubbub.checker.document import Claim, Fakes, read
 from hubbub.checker.theorems import theorems
 
@@ -50,11 +50,14 @@ class Verdict:
     """True if the bound needs the shuffler to draw its fakes as planned."""
 
 
-def verify(text: str | bytes) -> Verdict:
-    """Return the verdict on a plan's JSON; raise :class:`~hubbub.errors.WireError` if it is damaged or forged."""
+def verify(text: str | bytes, *, watch: Watch = silent) -> Verdict:
+    """Return the verdict on a plan's JSON; raise :class:`~hubbub.errors.WireError` if it is damaged or forged.
+
+    ``watch`` is told the work done so far, and all of it, where an evaluation takes seconds.
+    """
     claim = read(text)
-    guarantee, best = _guarantee(claim)
-    parts = (guarantee, _total(claim, guarantee), _collusion(claim), _count(claim))
+    guarantee, best = _guarantee(claim, watch)
+    parts = (guarantee, _total(claim, guarantee, watch), _collusion(claim), _count(claim))
     states = [part.state for part in parts]
     state = next((one for one in (State.FALSE, State.NOT_CONFIRMED) if one in states), State.CONFIRMED)
     return Verdict(
@@ -75,7 +78,7 @@ def verify(text: str | bytes) -> Verdict:
 PURE = "the largest likelihood ratio of one user's messages"
 
 
-def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
+def _guarantee(claim: Claim, watch: Watch) -> tuple[Part, Bound | None]:
     """Decide the claimed (ε, δ)."""
     if claim.epsilon is None or claim.delta == 1:
         return Part("guarantee", State.CONFIRMED, "the claim is empty: every protocol meets it"), None
@@ -86,7 +89,7 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
         return _impure(claim), None
     best: Bound | None = None
     reasons: list[str] = []
-    for theorem in theorems(claim):
+    for theorem in theorems(claim, watch):
         try:
             for bound in theorem():
                 if bound.upper <= claim.delta:
@@ -127,7 +130,7 @@ def _sentence(claim: Claim, bound: Bound) -> str:
     )
 
 
-def _total(claim: Claim, guarantee: Part) -> Part:
+def _total(claim: Claim, guarantee: Part, watch: Watch) -> Part:
     """Decide the claim for all rounds together, by basic composition: every round costs the guarantee."""
     rounds = "1 round" if claim.rounds == 1 else f"{claim.rounds:,} rounds"
     if claim.total_epsilon is None or claim.total_delta == 1:
@@ -140,7 +143,7 @@ def _total(claim: Claim, guarantee: Part) -> Part:
     if pure:
         return Part("total", State.CONFIRMED, f"{rounds} cost at most the sum of the pure ε of one user's messages")
     if not added and claim.rounds == 1:
-        other, _ = _guarantee(replace(claim, epsilon=claim.total_epsilon, delta=claim.total_delta))
+        other, _ = _guarantee(replace(claim, epsilon=claim.total_epsilon, delta=claim.total_delta), watch)
         return replace(other, name="total")
     if not added:
         reason = f"the guarantees of {rounds} add up to more, and this checker does not compose curves"

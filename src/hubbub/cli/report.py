@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from hubbub import __version__, checker, planner
-from hubbub.cli import screen
+from hubbub.cli import screen, verdicts
 from hubbub.cli.options import output_option
 from hubbub.errors import FalseClaim, PlanMismatch
 from hubbub.estimates import Estimate
@@ -32,6 +32,7 @@ CONTRACT_HELP = "The signed contract of the services: adds operators, period, ad
 @click.option("--question", default="", metavar="TEXT", help=QUESTION_HELP)
 @click.option("--contract", "contract_path", metavar="FILE", help=CONTRACT_HELP)
 @click.option("--statement", "statements", multiple=True, metavar="TEXT", help=STATEMENT_HELP)
+@click.option("--no-check", is_flag=True, help="Leave out the second, independent check; the page says so.")
 @output_option("Write the page to this file", required=True)
 def report(
     plan_path: str,
@@ -39,13 +40,15 @@ def report(
     question: str,
     contract_path: str | None,
     statements: tuple[str, ...],
+    no_check: bool,
     output: str,
 ) -> None:
     """Write one page about a plan and its results, for a lawyer, an analyst and an engineer.
 
     PLAN is a plan, and ESTIMATES are files that `hubbub estimate -o estimate.json` wrote. The page says what is asked,
     what leaves a device, who learns what, the odds, the precision, the alternatives, the assumptions and how they were
-    checked. It is self-contained HTML, which prints on two sheets of A4.
+    checked. It is self-contained HTML, which prints on two sheets of A4. The verdict of the second implementation is
+    kept by plan, and the page says when it was reached; `hubbub verify` always computes it again.
 
     \b
     Example: hubbub report plan.json estimate.json --question "Which colour do you prefer?" -o report.html
@@ -55,10 +58,10 @@ def report(
         load_matplotlib()  # fails before the work rather than after it
     with screen.waiting("recomputing the claims of the plan"):
         plan = read_plan(plan_path)
-        checks = [
-            f"All claims of the plan were recomputed when this page was made, by hubbub {__version__}.",
-            _second(plan),
-        ]
+    checks = [
+        f"All claims of the plan were recomputed when this page was made, by hubbub {__version__}.",
+        f"{SECOND} was not run for this page." if no_check else _second(plan),
+    ]
     held = plan.guarantee
     # The alternatives for a survey depend on its weights, which are not part of the plan.
     protected = (
@@ -87,17 +90,17 @@ def report(
 
 
 def _second(plan: Plan) -> str:
-    verdict = checker.verify(plan.to_json())
+    verdict, day = verdicts.known(plan.to_json(), plan.id)
     if verdict.state is checker.State.CONFIRMED:
-        return f"{SECOND} confirms the whole privacy claim."
+        return f"{SECOND} confirms the whole privacy claim (checked on {day})."
     if verdict.state is checker.State.FALSE:
         raise FalseClaim(f"{SECOND} contradicts the plan: {_parts(verdict, checker.State.FALSE)}")
     confirmed = [part.name for part in verdict.parts if part.state is checker.State.CONFIRMED]
     checked = f"confirms: {', '.join(confirmed)}; it" if confirmed else "was run as well; it"
-    return f"{SECOND} {checked} cannot decide about: {_parts(verdict, checker.State.NOT_CONFIRMED)}."
+    return f"{SECOND} {checked} cannot decide about: {_parts(verdict, checker.State.NOT_CONFIRMED)} (checked on {day})."
 
 
-def _parts(verdict: checker.Verdict, state: checker.State) -> str:
+def _parts(verdict: verdicts.Known, state: checker.State) -> str:
     return "; ".join(f"{part.name} ({part.reason})" for part in verdict.parts if part.state is state)
 
 

@@ -5,8 +5,7 @@ import math
 import click
 
 from hubbub.checker import State, Verdict
-from hubbub.checker import verify as check
-from hubbub.cli import screen
+from hubbub.cli import screen, verdicts
 from hubbub.cli.errors import CORRUPT, UNCONFIRMED
 from hubbub.cli.options import json_option
 from hubbub.io.files import naming, read_text
@@ -29,8 +28,8 @@ def verify(ctx: click.Context, file: str, as_json: bool) -> None:
     \b
     Example: hubbub verify plan.json
     """
-    with naming(file), screen.waiting("re-deriving the claim of the plan"):
-        verdict = check(read_text(file))
+    with naming(file):
+        verdict = verdicts.check(read_text(file))
     if as_json:
         screen.print_json(_record(verdict))
     else:
