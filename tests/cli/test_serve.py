@@ -65,7 +65,8 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
     assert {path.name for path in passed.iterdir()} == {"authority.pem", "link.pem"}
     assert not [path for path in passed.iterdir() if b"PRIVATE" in path.read_bytes()]
     options = ("--analyzer", told["analyzer"], "--shuffler", told["shuffler"], "--days", "2", "-o", "contract.json")
-    assert run("serve", "contract", "--plan", "plan.json", *options).exit_code == 0
+    drafted = run("serve", "contract", "--plan", "plan.json", *options)
+    assert drafted.exit_code == 0
     for role in ("shuffler", "analyzer"):
         path = f"{role}/identity"
         result = run("serve", "sign", "contract.json", "--identity", path, "-o", "contract.json")
@@ -74,6 +75,10 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
     assert "admission: ticket of shuffler; a release every 3,600 s, from " in result.stderr
     text = (folder / "contract.json").read_bytes()
     contract = load_contract(text).contract
+    # What a batch needs, and where a bucket closes, at drafting and at signing.
+    figures = f"closes at {contract.min_batch_size:,} people, its guarantee needs {contract.needed:,}"
+    assert figures in drafted.stderr
+    assert figures in result.stderr
     assert contract.analyzer.hex() == told["analyzer"]
     assert contract.task_end - contract.task_start == 49
     shown = run("inspect", "contract.json")
@@ -83,10 +88,12 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
         contract.task.hex(),
         contract.plan.id,
         "by ticket, issued by shuffler",
+        f"of whom the guarantee needs {contract.needed:,}",
         "signature verif",
     ):
         assert words in shown.stdout
     record = json.loads(run("inspect", "contract.json", "--json").stdout)
+    assert (record["min_batch_size"], record["needed"]) == (contract.min_batch_size, contract.needed)
     assert (record["operators"], sorted(record["signed"])) == (told, ["analyzer", "shuffler"])
     page = run("report", "plan.json", "--contract", "contract.json", "-o", "report.html")
     assert page.exit_code == 0, page.stderr

@@ -11,7 +11,16 @@ import pytest
 from tests.conftest import missing
 from tests.service.postgres_server import BINARIES, PostgresServer
 
+from hubbub.service.runtime.database import Postgres
+
 _numbers = itertools.count()
+DATABASE_CLOCK = Postgres.clock
+
+
+@pytest.fixture(autouse=True)
+def simulated_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let leases on PostgreSQL end by the simulated clock of a test, as if it were the database's."""
+    monkeypatch.setattr(Postgres, "clock", None)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,13 @@ def junk(contract: Contract, key: PublicKey | Client, count: int) -> bytes:
     return b"".join(head + os.urandom(contract.bundle_size - len(head)) for _ in range(count))
 
 
+def spoiled(client: Client) -> bytes:
+    """Return a bundle that the shuffler accepts and of which no slot opens at the analyzer."""
+    key, size = client._public("analyzer"), client.contract.slot_size
+    slots = [key.id.to_bytes(2, "big") + os.urandom(size - 2) for _ in range(client.contract.slots)]
+    return client.bundle(slots)
+
+
 def resident(pid: int) -> int:
     """Return the bytes of memory that a process occupies."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -20,9 +20,12 @@ from tests.service.live import HEADERS, LiveSystem, counted, wait_until
 from tests.service.load import Clients, fetch_keys, seal_bundles
 from tests.service.proxy import FINE, Fault, Proxy
 
+from hubbub.errors import StoreFailure
 from hubbub.service.journal import Journal
 from hubbub.service.provision import ROLES, Role
+from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
+from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.transport import HttpTransport, Response
 from hubbub.service.uploader import Uploader
 
@@ -138,6 +141,41 @@ def survives(fleet: Fleet, breaks: Callable[[], None], heals: Callable[[], None]
         assert live.ready("shuffler")
         assert live.processes["shuffler"].poll() is None
     uploads.finish()
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "existing"])
+def test_a_start_on_a_full_disk_says_so(tmp_path: Path, existing: bool) -> None:
+    """Regression: the log said ``OperationalError``."""
+    with small_disk(tmp_path / "disk") as disk:
+
+        def start() -> None:
+            ShufflerStore(lambda: open_database(f"sqlite:{disk}/shuffler.db")).shut()
+
+        if existing:
+            start()
+        with contextlib.suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        with pytest.raises(StoreFailure, match=r"the disk is full; free space"):
+            start()
+        (disk / "ballast").unlink()
+        start()
+
+
+def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
+    """The words for what operators meet; a cause without words keeps the name of its class, never a message."""
+    store = open_database(f"sqlite:{tmp_path}/full.db")
+    store.create(["notes (no BIGINT PRIMARY KEY, body {blob})"])
+    store.rows("PRAGMA max_page_count = 2")
+    with pytest.raises(StoreFailure, match="the disk is full"):
+        store.run("INSERT INTO notes VALUES (1, ?)", bytes(10**6))
+    store.close()
+    (tmp_path / "text.db").write_text("not a database" * 100)
+    for name, words in (("text.db", "not a database of SQLite"), ("missing/store.db", "cannot be opened")):
+        with pytest.raises(StoreFailure, match=words):
+            open_database(f"sqlite:{tmp_path}/{name}").rows("SELECT 1 FROM notes")
+    with pytest.raises(StoreFailure, match=r"^the store failed: OperationalError$"):
+        open_database("sqlite::memory:").rows("SELECT secret")
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """The upload interface: what it accepts, what it rejects before reading, and that it never answers too early."""
 
 import asyncio
+import itertools
 import json
 import logging
 import shutil
@@ -428,10 +429,30 @@ def test_a_proxy_header_names_the_client() -> None:
         return {"headers": [(b"x-forwarded-for", value)], "client": ("127.0.0.1", 1)}
 
     assert limiter.address(scope(b"198.51.100.9, 192.0.2.1")) == "192.0.2.1"
-    assert limiter.address({"headers": [], "client": ("127.0.0.1", 1)}) is None
+    assert limiter.address({"headers": [], "client": ("127.0.0.1", 1)}) == ""
     assert limiter.take("127.0.0.1", 1, now=0.0)
     assert not limiter.take("127.0.0.1", 1, now=0.0)
-    assert limiter.take("not an address", 1, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("same", "other"),
+    [
+        (
+            ["192.0.2.1", "192.0.2.1:5678", "::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80"],
+            ["192.0.2.2", "::ffff:192.0.2.3"],
+        ),
+        (["2001:db8::1", "[2001:db8::2]:443", '"[2001:db8::3]"', "2001:db8::1%eth0"], ["2001:db8:0:1::1"]),
+        (["not an address", "", "unknown", "999.1.1.1:80"], ["192.0.2.1"]),
+    ],
+    ids=["IPv4", "IPv6", "none"],
+)
+def test_every_form_of_an_address_is_limited_and_only_that_address(same: list[str], other: list[str]) -> None:
+    """Regression: all IPv4 addresses in the form of IPv6 shared one limit, and those with a port had none."""
+    for first, second in itertools.permutations(same, 2):
+        limiter = RateLimiter(rate=1e-9, burst=1, header="Forwarded")
+        assert limiter.take(first, 1, now=0.0)
+        assert not limiter.take(second, 1, now=0.0), (first, second)
+        assert all(limiter.take(one, 1, now=0.0) for one in other)
 
 
 def test_the_contract_has_an_etag(service: Service) -> None:

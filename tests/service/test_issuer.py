@@ -71,6 +71,28 @@ def request(pending: PendingToken) -> bytes:
     return pending.request(TOKEN_KEY.public, CHALLENGE)
 
 
+def test_nothing_is_signed_for_an_account_that_has_its_token(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the issuer signed first, and then looked whether it may: 0.45 ms of its processor each time."""
+    account = issuer.account_of_code(CODES[0])
+    first = request(PendingToken.generate(TOKEN_KEY.public))
+    response = issuer.issue(account, first)
+    (task,) = issuer._tasks.values()
+    signed: list[bytes] = []
+    sign = task.signer.sign
+
+    def counted(blinded: bytes) -> bytes:
+        signed.append(blinded)
+        return sign(blinded)
+
+    monkeypatch.setattr(task.signer, "sign", counted)
+    for _ in range(3):
+        with pytest.raises(Problem, match="already-issued"):
+            issuer.issue(account, request(PendingToken.generate(TOKEN_KEY.public)))
+    assert not signed
+    assert issuer.issue(account, first) == response
+    assert len(signed) == 1
+
+
 def test_an_account_gets_one_token_for_each_task(issuer: Issuer) -> None:
     account = issuer.account_of_code(CODES[0])
     first, second = PendingToken.generate(TOKEN_KEY.public), PendingToken.generate(TOKEN_KEY.public)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.service.conftest import DATABASE_CLOCK
 
 from hubbub.service.runtime.clock import MockClock
-from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.database import Postgres, open_database
 from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
 
 Replicas = Callable[..., list[Leases]]
@@ -84,3 +85,28 @@ def test_a_lost_lease_rolls_the_transaction_back(tmp_path: Path) -> None:
         store.run("INSERT INTO work VALUES (1)")
         one.confirm(lease)
     assert store.rows("SELECT * FROM work") == []
+
+
+@pytest.mark.postgres
+def test_leases_end_by_the_clock_of_the_database(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: replicas whose clocks differed by more than a lease took each other's jobs at every try."""
+    monkeypatch.setattr(Postgres, "clock", DATABASE_CLOCK)
+    url = postgres_url.format(role="shuffler")
+    with contextlib.closing(open_database(url)) as first, contextlib.closing(open_database(url)) as second:
+        first.create([LEASE_TABLE])
+        # The first machine is right, the second 120 seconds ahead, and a third two hours behind.
+        now = float(first.rows(str(DATABASE_CLOCK))[0][0])
+        one, two = Leases(first, MockClock(now), seconds=60), Leases(second, MockClock(now + 120), seconds=60)
+        three = Leases(second, MockClock(now - 7200), seconds=60)
+        lease = one.acquire("job")
+        assert lease is not None
+        assert two.acquire("job") is None
+        assert three.acquire("job") is None
+        one.confirm(lease)
+        one.release(lease)
+        taken = two.acquire("job")
+        assert taken is not None
+        assert one.acquire("job") is None
+        # The end is by the database's clock: a lease that ended is free, whatever a machine thinks.
+        second.run("UPDATE leases SET until = until - 61")
+        assert three.acquire("job") is not None

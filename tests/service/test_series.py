@@ -18,7 +18,7 @@ from hubbub.accountant.overflow import min_slots, overflow
 from hubbub.accountant.repeated import repeated_epsilon
 from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
 from hubbub.privacy import Budget
-from hubbub.service.provision import draft_contract, reserve
+from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.shuffler.core import ROUND_GRACE, round_grace
 from hubbub.service.task.admission import Admission
@@ -259,14 +259,16 @@ def test_drafts_with_invalid_rounds_are_refused(terms: dict[str, Any]) -> None:
 
 def test_one_bad_slot_does_not_withhold_a_batch_of_a_draft(tmp_path: Path) -> None:
     """With batches of exactly n clients, a single malicious client erased everybody's answers."""
-    assert [reserve(n) for n in (5, 100, 1000, 10_000)] == [10, 10, 50, 500]
-    plan = clear_plan(16, 100)
+    assert [closing_size(plan_of(n=n)) for n in (5, 100, 1000, 10_000)] == [100, 106, 1053, 10_527]
+    plan = plan_of(n=100)
     terms = draft(plan)
-    assert terms.min_batch_size == 110
+    assert (terms.min_batch_size, terms.needed) == (106, 100)
     assert draft(plan, min_batch_size=100).min_batch_size == 100
-    for size, state in ((terms.min_batch_size, "committed"), (plan.n, "withheld")):
-        (tmp_path / state).mkdir()
-        system = System(tmp_path / state, plan=plan, min_batch_size=size)
+    alone = clear_plan(16, 100)
+    cases = (("reserve", plan, 106, "committed"), ("exact", plan, 100, "withheld"), ("alone", alone, 100, "committed"))
+    for name, agreed, size, state in cases:
+        (tmp_path / name).mkdir()
+        system = System(tmp_path / name, plan=agreed, min_batch_size=size)
         system.fill(size - 1)
         (slot,) = system.client.slots([bytes([0])])
         system.upload(system.client.bundle([slot[:-1] + bytes([slot[-1] ^ 1])]))

@@ -46,8 +46,12 @@ class Together:
         writer = Writer(core.uploads.accept_all)
         path = f"/v1/tasks/{self.system.contract.id}/bundles"
 
+        def hold() -> None:
+            held.set()
+            gate.wait()
+
         async def scenario(app: UploadApp) -> list[Answer | None]:
-            writer.call(lambda: (held.set(), gate.wait()))
+            writer.call(hold)
             await asyncio.to_thread(held.wait)
             told = [{**HEADERS, "content-length": str(len(one))} for one in uploads]
             sent = [

@@ -34,7 +34,11 @@ def described_contract(signed: SignedContract) -> list[tuple[str, str]]:
         ("contract", held.id),
         ("task", signed.contract.task.hex()),
         ("period", f"{held.start} to {held.end}, in epochs of {held.epoch:,} seconds"),
-        ("batches", f"at least {held.min_batch_size:,} people; {signed.contract.slots:,} slots per bundle"),
+        (
+            "batches",
+            f"at least {held.min_batch_size:,} people, of whom the guarantee needs {signed.contract.needed:,}; "
+            f"{signed.contract.slots:,} slots per bundle",
+        ),
         ("one device", described_weight(signed.contract.plan, signed.contract.slots)),
         ("admission", held.admission),
     ]
@@ -55,6 +59,7 @@ def contract_record(signed: SignedContract) -> dict[str, object]:
         "task": signed.contract.task.hex(),
         "plan": signed.contract.plan.id,
         "min_batch_size": held.min_batch_size,
+        "needed": signed.contract.needed,
         "slots": signed.contract.slots,
         "client_weight": spell(client_weight(signed.contract.plan, signed.contract.slots)),
         "epoch": held.epoch,

@@ -32,7 +32,7 @@ settings_argument = click.argument("settings", type=click.Path(exists=True, dir_
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
-MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %, at least 10 more."
+MIN_BATCH_SIZE_HELP = "People at which a bucket closes; default: 5 % of them may send unusable bundles."
 ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: that of the plan."
 TOTAL_HELP = "Largest ε that all rounds together may cost a person; default: what they cost."
 TOTAL_DELTA_HELP = "δ of the total; default: that of the plan's total, or the sum of its δ over all rounds."
@@ -325,8 +325,10 @@ for _one in COMMANDS.values():
 def _note_terms(agreed: Contract) -> None:
     """Print the terms that an operator should compare before signing."""
     guarantee, admitted = agreed.plan.guarantee, agreed.admission
+    screen.note(f"task {agreed.id}: bundles of {agreed.bundle_size} bytes")
     screen.note(
-        f"task {agreed.id}: bundles of {agreed.bundle_size} bytes, batches of at least {agreed.min_batch_size:,} people"
+        f"a bucket closes at {agreed.min_batch_size:,} people, its guarantee needs {agreed.needed:,}: "
+        f"{agreed.reserve:,} unusable bundles cost no result, more may"
     )
     if agreed.series is not None:
         spent, total = agreed.spending(agreed.rounds).epsilon, agreed.total

@@ -59,6 +59,10 @@ STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
 
+SPOILED = 5
+"""Per cent of the clients of a batch that may spoil their slots, by default, without costing the others the result."""
+
+
 def draft_contract(
     plan: Plan,
     *,
@@ -80,7 +84,7 @@ def draft_contract(
     per_client: int | None = None,
     clock: Clock | None = None,
 ) -> Contract:
-    """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
+    """Return a contract that starts now, by default with the fewest slots, and a reserve of clients.
 
     Rounds and total are by default those of the plan. With a single round, everyone answers once in ``days``, by
     default 30; with several, once in each round of ``round_epochs`` epochs. For another number of rounds than the
@@ -114,7 +118,7 @@ def draft_contract(
         epochs = series.epochs
     contract = Contract(
         plan=plan,
-        min_batch_size=max(MIN_BATCH_SIZE, plan.n + reserve(plan.n)) if min_batch_size is None else min_batch_size,
+        min_batch_size=closing_size(plan) if min_batch_size is None else min_batch_size,
         slots=min_slots(plan) if slots is None else slots,
         epoch=epoch,
         task_start=now,
@@ -157,15 +161,18 @@ def _round_up(epsilon: float) -> float:
     return float(f"{math.ceil(epsilon / unit * (1 + 1e-9)) * unit:.4g}")
 
 
-def reserve(n: int) -> int:
-    """Return the number of clients that a batch has beyond the plan's n by default: 5 %, at least 10.
+def closing_size(plan: Plan) -> int:
+    """Return the number of clients at which a bucket closes by default: ⌈h/0.95⌉, at least the plan's n and 100.
 
-    A batch of exactly n clients would be withheld because of a single rejected slot.
+    h are the people that the certificate needs. 5 % of the clients of a batch may therefore spoil their slots; a batch
+    of exactly h would be withheld because of a single one.
 
-    >>> reserve(100), reserve(10_000)
-    (10, 500)
+    >>> from hubbub import Protocol, Schema, plan_from
+    >>> closing_size(plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6))
+    1053
     """
-    return max(10, n // 20)
+    needed = plan.guarantee.assumptions.honest
+    return max(MIN_BATCH_SIZE, plan.n, -(-needed * 100 // (100 - SPOILED)))
 
 
 def provision_role(

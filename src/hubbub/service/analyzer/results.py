@@ -7,9 +7,11 @@ a batch of B bundles be bad. They come from at least ⌈b/M⌉ and at most b mal
   estimator. Charging b clients instead would let a malicious client cost the batch M people; ⌈b/M⌉ charges it for no
   more than itself. If b bad slots come from more clients, N is too large by fewer than b; that is part of the bounded
   harm of malicious clients, who may as well send any legal messages and shift each count by M.
-- *Needed*, h = ⌊f·n⌋ with f the plan's ``honest_fraction``: the number of honest clients that the plan counts on. If
-  N < h the bad slots refute the plan's assumption, and the batch is withheld. If N ≥ h they do not: a certificate for h
-  honest clients holds whatever the others send, so bad slots as such cost nobody any privacy.
+- *Needed*, h: the number of honest clients that the certificate of the plan counts on, as its assumptions say: ⌊f·n⌋
+  with f the plan's ``honest_fraction`` where people hide each other, 1 where the shuffler's fakes do. If N < h the bad
+  slots refute the assumption, and the batch is withheld. If N ≥ h they do not: a certificate for h honest clients holds
+  whatever the others send, so bad slots as such cost nobody any privacy. Asking for more than h would let whoever sends
+  bad slots erase the answers of everybody else.
 - *Certified*, max(n, B − b): the size at which the guarantee of the result is computed. B − b clients are without a
   fault even if every bad slot comes from another client. If that is less than n, the result states the plan's own
   guarantee and nothing better: it rests on at most h honest clients, as its assumptions say, and that is what admission
@@ -22,7 +24,6 @@ that merely look honest, but on the stated number of honest ones.
 
 from dataclasses import replace
 
-from hubbub.accountant.accounting import honest_users
 from hubbub.analyzer import achieved_guarantee, estimate
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
@@ -59,11 +60,10 @@ def batch_result(
         "rejected": dict(sorted(total.rejected.items())),
         "charged": charged,
     }
-    needed = honest_users(plan.n, plan.honest_fraction)
-    if people < needed:
+    if people < contract.needed:
         reason = (
-            f"fewer than {needed:,} clients remain after charging the rejected slots to as few clients as can have "
-            f"sent them, {contract.slots:,} each"
+            f"fewer than {contract.needed:,} clients remain after charging the rejected slots to as few clients as can "
+            f"have sent them, {contract.slots:,} each"
         )
         return "withheld", {**about, "state": "withheld", "reason": reason}
     try:

@@ -88,6 +88,9 @@ class Issuer:
         task = self._tasks.get(name)
         if task is None:
             raise Problem("unknown-issuer-key")
+        if self._store.issued_another(task.task, account, body):
+            # Before anything is signed: a signature costs far more than a query.
+            raise Problem("already-issued")
         try:
             # Before it is recorded: a number that cannot be signed must not use up the account's token.
             response = task.signer.sign(blinded)

@@ -21,6 +21,18 @@ _ROWS = 500
 """Rows per statement."""
 _SETUP_LOCK = 0x6875626275620014
 """The number of PostgreSQL's advisory lock; other programs do not use it."""
+_FULL = "the disk is full; free space, or move the store to a larger disk, and start again"
+_REASONS = {
+    "SQLITE_FULL": _FULL,
+    "SQLITE_IOERR_SHMSIZE": _FULL,
+    "53100": _FULL,
+    "SQLITE_READONLY": "the disk or the file is read-only; make it writable for the service's user",
+    "25006": "the database is read-only; connect to the primary server",
+    "SQLITE_CANTOPEN": "the file cannot be opened; check that its folder exists and belongs to the service's user",
+    "SQLITE_CORRUPT": "the file is damaged; restore a backup as the run book says",
+    "SQLITE_NOTADB": "the file is not a database of SQLite; check the entry 'store'",
+}
+"""Causes in words, by the names of SQLite and the codes of PostgreSQL."""
 PARTITIONS = 8
 """Parts of a partitioned table."""
 _PRAGMAS = (
@@ -42,6 +54,8 @@ class Database(ABC):
 
     identity = "''"
     """An SQL expression that identifies the database: a dump that is restored elsewhere has another identity."""
+    clock: str | None = None
+    """A query for the seconds since 1970 by a clock that all processes share; None where there is only one process."""
     _snapshot = "BEGIN"
 
     def __init__(self, place: str) -> None:
@@ -67,7 +81,7 @@ class Database(ABC):
             except self.failures as error:
                 self._drop()
                 kind = StoreUnreachable if isinstance(error, self.unreachable) else StoreFailure
-                raise kind(f"the store failed: {type(error).__name__}") from error
+                raise kind(f"the store failed: {_reason(error)}") from error
 
     def _drop(self) -> None:
         connection, self._open = self._open, None
@@ -247,6 +261,7 @@ class Postgres(Database):
         "(SELECT s.system_identifier || '/' || d.oid FROM pg_control_system() s, pg_database d "
         "WHERE d.datname = current_database())"
     )
+    clock = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
     _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
@@ -314,6 +329,12 @@ class Postgres(Database):
         """Raise: PostgreSQL has its own tools."""
         del path
         reject("a backup of a PostgreSQL store", "be made with pg_dump")
+
+
+def _reason(error: Exception) -> str:
+    """Return the cause of a failure in words, or its class; never the database's own message, which may hold data."""
+    name = getattr(error, "sqlite_errorname", "") or getattr(error, "sqlstate", "") or ""
+    return next((words for code, words in _REASONS.items() if name.startswith(code)), type(error).__name__)
 
 
 def open_database(url: str) -> Database:

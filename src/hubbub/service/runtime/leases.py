@@ -1,8 +1,9 @@
 """Leases: at most one replica works on a job at a time, and a replica that lost its lease cannot write.
 
-A lease ends at a time, but nothing relies on clocks: each acquisition draws a higher token, and every transaction of a
-job confirms the token (:meth:`Leases.confirm`), which also keeps other replicas from acquiring the lease until the
-transaction has ended. A replica that was paused, or whose clock jumped, therefore fails instead of writing.
+A lease ends at a time of the database's clock, which all replicas share. Safety does not rely on it: each acquisition
+draws a higher token, and every transaction of a job confirms the token (:meth:`Leases.confirm`), which also keeps other
+replicas from acquiring the lease until the transaction has ended. A replica that was paused, or a clock that jumped,
+therefore makes a job fail instead of writing.
 """
 
 import secrets
@@ -54,8 +55,9 @@ class Leases:
 
     def acquire(self, name: str) -> Lease | None:
         """Return a lease for a job, or None if another replica holds it."""
-        database, now = self._database, self._clock.now()
+        database = self._database
         with database.transaction():
+            now = self._now()
             database.run("INSERT INTO leases VALUES (?, '', 0, 0) ON CONFLICT (name) DO NOTHING", name)
             query = f"SELECT holder, token, until FROM leases WHERE name = ?{database.for_update}"
             rows = database.rows(query, name)
@@ -70,9 +72,13 @@ class Leases:
             database.run(statement, self.holder, token + 1, now + self._seconds, name)
         return Lease(name, token + 1)
 
+    def _now(self) -> float:
+        """Return the time of the database; of a file it is that of the machine, on which its only process runs."""
+        return self._clock.now() if self._database.clock is None else self._database.rows(self._database.clock)[0][0]
+
     def confirm(self, lease: Lease) -> None:
         """Extend a lease, inside the transaction that relies on it; raise :class:`LostLease` if it was lost."""
-        until = self._clock.now() + self._seconds
+        until = self._now() + self._seconds
         statement = "UPDATE leases SET until = ? WHERE name = ? AND token = ?"
         if self._database.run(statement, until, lease.name, lease.token) != 1:
             raise LostLease(f"another replica has taken over the job {lease.name!r}")

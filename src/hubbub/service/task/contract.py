@@ -51,7 +51,7 @@ class Contract:
 
     plan: Plan
     min_batch_size: int
-    """Minimum number of clients in a batch; the excess over ``plan.n`` is a reserve against rejected slots."""
+    """Number of clients at which a bucket may close; the excess over ``needed`` is a reserve against rejected slots."""
     slots: int
     """Sealed slots per bundle, including fillers."""
     epoch: int
@@ -164,6 +164,20 @@ class Contract:
     def with_overflow(self, achieved: Guarantee) -> Guarantee:
         """Return the guarantee of a batch with the price of overflow, at its own ε and number of honest clients."""
         return with_overflow(achieved, self.plan, self.slots)
+
+    @property
+    def needed(self) -> int:
+        """The people without whom the plan's certificate does not hold: with fewer, the result of a batch is withheld.
+
+        They are the honest people that the theorem used counts on: all of them or a fraction where people hide each
+        other, a single one where the shuffler's fakes do.
+        """
+        return self.plan.guarantee.assumptions.honest
+
+    @property
+    def reserve(self) -> int:
+        """The clients of a smallest batch that may spoil all their slots without costing the others the result."""
+        return self.min_batch_size - self.needed
 
     def epoch_at(self, time: float) -> int:
         """Return the number of the epoch that contains a time."""
