@@ -20,9 +20,9 @@ from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
 from hubbub.privacy import Budget
 from hubbub.service.provision import draft_contract, reserve
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.shuffler.core import ROUND_GRACE, round_grace
+from hubbub.service.shuffler.core import round_grace
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract, SignedContract, load_contract
+from hubbub.service.task.contract import ROUND_GRACE, Contract, SignedContract, load_contract
 from hubbub.service.task.manifest import Manifest
 from hubbub.service.task.series import MAX_SERIES, Series, round_context
 

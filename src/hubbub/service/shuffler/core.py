@@ -23,14 +23,12 @@ from hubbub.service.shuffler.statements import Statements
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import ROUND_GRACE, Contract
 from hubbub.service.task.manifest import Counter
 from hubbub.service.task.series import RoundStatus
 
 MAX_BATCH_SIZE = 2_000_000
 """Default number of bundles at which a bucket is released before its epoch ends."""
-ROUND_GRACE = 300.0
-"""Maximum seconds of real time after the end of a round until a bucket below the minimum expires."""
 
 
 def round_grace(contract: Contract) -> float:

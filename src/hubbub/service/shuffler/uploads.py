@@ -22,6 +22,8 @@ from hubbub.service.task.sealing_batch import bundle_job
 CONFIRMED_SECONDS = 60.0
 """Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""
 
+VERSION_SECONDS = 3600
+"""Seconds after which a client of another version may ask again."""
 _Ciphers = tuple[BlockCipher, SlotCipher]
 MAX_REMEMBERED = 100_000
 """Spent tokens of refused bundles that are remembered."""
@@ -289,5 +291,8 @@ class Uploads:
 
 
 def _problem(error: SealError, position: int | None = None) -> Problem:
-    name = error.reason if error.reason in ("wrong-length", "cannot-open") else "malformed"
-    return Problem(name, index=error.index if position is None else position)
+    known = {"wrong-length": "wrong-length", "cannot-open": "cannot-open", "bad-version": "wrong-version"}
+    name = known.get(error.reason, "malformed")
+    # Not a final refusal: a client that is updated seals the same answer again.
+    retry_after = VERSION_SECONDS if name == "wrong-version" else None
+    return Problem(name, index=error.index if position is None else position, retry_after=retry_after)
