@@ -92,26 +92,32 @@ class Uploads:
             accepted = self._store.accepted(served.row, replay_ids)
             positions = [position for position in positions if replay_ids[position] not in accepted]
             if positions and not is_open:
-                raise Problem(self._closed(contract))
+                raise self._closed(contract, served.row.state)
             for position in positions:
-                self._check_round(rounds[position], served.row.round, position)
+                self._check_round(served, rounds[position], served.row.round, position)
                 if self._keyring.private(key_ids[position]) is None:
                     restored = self._keyring.restored(key_ids[position])
                     raise Problem("uncertain" if restored else "outdated-keys", index=position)
         kept, ids = tuple(bundles[one] for one in positions), tuple(key_ids[one] for one in positions)
         return Upload(served, kept, ids, tuple(positions))
 
-    def _closed(self, contract: Contract) -> str:
-        """Return the name of the problem of a task that accepts nothing now."""
+    def _closed(self, contract: Contract, state: str) -> Problem:
+        """Return the problem of a task that accepts nothing now; final only if the store says so, not the clock."""
+        if state == "open":
+            return Problem("unavailable", "the task is not open by the clock of the service", retry_after=60)
         ended = contract.epoch_at(self._clock.now()) >= contract.task_end
-        return "series-ended" if contract.series is not None and ended else "closed-task"
+        return Problem("series-ended" if contract.series is not None and ended else "closed-task")
 
-    def _check_round(self, number: int, current: int, position: int) -> None:
-        """Raise a problem if a bundle is not of the current round; it may be repeated if its round is still to come."""
-        if number < current:
+    def _check_round(self, task: ServedTask, number: int, current: int, position: int) -> None:
+        """Raise a problem if a bundle is not of the current round, which is final only after the grace of the round.
+
+        The clock may have jumped: until then, a round that is over may return.
+        """
+        if number < current and self._clock.monotonic() - task.since >= task.contract.round_grace:
             raise Problem("closed-round", index=position)
-        if number > current:
-            raise Problem("unavailable", "the round of a bundle has not begun", index=position, retry_after=5)
+        if number != current:
+            when = "is over" if number < current else "has not begun"
+            raise Problem("unavailable", f"the round of a bundle {when}", index=position, retry_after=5)
 
     def _have(self, key_ids: Sequence[int]) -> bool:
         return all(self._keyring.private(key_id) is not None for key_id in set(key_ids))
@@ -251,8 +257,8 @@ class Uploads:
             if bundle.replay_id in accepted:
                 continue
             if state != "open":
-                raise Problem(self._closed(task.contract))
-            self._check_round(bundle.round, number, bundle.position)
+                raise self._closed(task.contract, state)
+            self._check_round(task, bundle.round, number, bundle.position)
             restored = phases.get(bundle.shuffler_key_id) == "restored"
             raise Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
 

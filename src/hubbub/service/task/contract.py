@@ -181,6 +181,15 @@ class Contract:
         return time >= (end + 1) * self.epoch + ROUND_GRACE
 
     @property
+    def round_grace(self) -> float:
+        """Real time after which what is left of a round that is over is given up: a tenth of a round at most.
+
+        The clock of a service may have jumped, and return; until then, the next round waits.
+        """
+        epochs = self.series.round_epochs if self.series else 1
+        return min(ROUND_GRACE, epochs * self.epoch / 10)
+
+    @property
     def rounds(self) -> int:
         """The number of rounds; 1 without a series."""
         return 1 if self.series is None else self.series.rounds
