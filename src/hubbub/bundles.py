@@ -11,8 +11,9 @@ from types import MappingProxyType
 from hubbub.errors import reject
 
 TASK_SIZE, TAG_SIZE = 16, 16
-ADMISSION_SIZES: Mapping[str, int] = MappingProxyType({"open": 0, "ticket": 32, "token": 354})
-"""Bytes of admission at the start of a bundle's plaintext, by the kind of admission that the contract names."""
+ADMISSION_SIZES: Mapping[str, int] = MappingProxyType({"open": 16, "ticket": 32, "token": 354})
+"""Bytes at the start of a bundle's plaintext that are spent with it, by the kind of admission: a ticket or token, or
+with open admission the random id of the answer."""
 DEFAULT_ADMISSION = "ticket"
 KEY_ID_SIZE = 2
 HEADER_SIZE = 24
@@ -41,8 +42,8 @@ def bundle_size(
 ) -> int:
     """Return the bytes of a bundle, which is the body of an upload per client; ``admission`` is in bytes.
 
-    >>> bundle_size(1, 1), bundle_size(21, 1), bundle_size(1, 1, suite=2), bundle_size(1, 1, admission=0)
-    (157, 1217, 2333, 125)
+    >>> bundle_size(1, 1), bundle_size(21, 1), bundle_size(1, 1, suite=2), bundle_size(1, 1, admission=16)
+    (157, 1217, 2333, 141)
     """
     return HEADER_SIZE + ENCAPSULATED_KEY_SIZES[suite] + admission + slots * slot_size(payload, suite) + TAG_SIZE
 
@@ -58,7 +59,7 @@ class BundleLayout:
     """Bytes of a payload."""
     limit: int
     """Exclusive upper bound of a payload read as a little-endian integer."""
-    admission: int = 0
+    admission: int = ADMISSION_SIZES["open"]
     """Bytes of admission in a bundle, a value of :data:`ADMISSION_SIZES`."""
     slot_size: int = field(init=False)
     """Bytes of a sealed slot."""
@@ -71,7 +72,7 @@ class BundleLayout:
         if self.suite not in ENCAPSULATED_KEY_SIZES:
             reject("suite", "be 1 or 2", self.suite)
         if self.admission not in ADMISSION_SIZES.values():
-            reject("admission", "have 0, 32 or 354 bytes", self.admission)
+            reject("admission", "have 16, 32 or 354 bytes", self.admission)
         object.__setattr__(self, "slot_size", slot_size(self.payload, self.suite))
         size = bundle_size(self.slots, self.payload, self.suite, self.admission)
         object.__setattr__(self, "bundle_size", size)

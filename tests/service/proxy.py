@@ -1,11 +1,20 @@
-"""A TCP proxy that breaks connections when a test says so."""
+"""A TCP proxy that breaks connections when a test says so, and one that lies about what it did with uploads."""
 
 import asyncio
 import contextlib
+import http.server
+import json
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+
+import httpx
+
+from hubbub.errors import NoResponse, Problem
+from hubbub.service.runtime.problems import PREFIX, status_of
+from hubbub.service.transport import Response
+from hubbub.service.uploader import Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,3 +167,136 @@ class Proxy:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             self._connections.discard(connection)
+
+
+class Liar:
+    """A proxy that sees every request of a client: it forwards, keeps, repeats or swaps them, and answers as it likes.
+
+    ``act`` names what it does with uploads. ``refuse`` is the problem that it states instead of the shuffler's answer,
+    with the status of that problem; without one, the client gets the true answer.
+    """
+
+    ACTS = ("store", "drop", "lose", "repeat", "delay", "swap", "reroute", "freeze", "claim")
+
+    def __init__(self, act: str, refuse: str | None = None) -> None:
+        assert act in self.ACTS
+        self.act, self.refuse = act, refuse
+        self.held: list[bytes] = []
+        self._first: bytes | None = None
+
+    def upload(self, body: bytes, forward: Callable[[bytes], tuple[int, str]]) -> tuple[int, str] | None:
+        """Return status and problem for an upload, None for no response; ``forward`` asks the shuffler."""
+        told = (status_of(Problem(self.refuse)), self.refuse) if self.refuse else None
+        match self.act:
+            case "drop":
+                return told
+            case "claim":
+                return 201, ""
+            case "delay":
+                self.held.append(body)
+                return told
+            case "swap":
+                self.held.append(body)
+                return told or forward(self.held[-2] if len(self.held) > 1 else body)
+            case "lose":
+                forward(body)
+                return None
+            case "repeat":
+                forward(body)
+                forward(body)
+        found = forward(body)
+        return told or found
+
+    def release(self, forward: Callable[[bytes], tuple[int, str]]) -> None:
+        """Send on everything that was held back, newest first."""
+        while self.held:
+            forward(self.held.pop())
+
+    def keys(self, document: bytes) -> bytes:
+        """Return a key document: the true one, always the first one, or one with another key of the signed list."""
+        self._first = self._first or document
+        if self.act == "freeze":
+            return self._first
+        if self.act == "reroute":
+            content = json.loads(document)
+            content["analyzer_key_id"] = max(key["id"] for key in content["analyzer"]["body"]["keys"])
+            return json.dumps(content).encode()
+        return document
+
+
+class LyingTransport:
+    """A client's connection through a :class:`Liar`; ``far`` is the honest one."""
+
+    def __init__(self, far: Transport, liar: Liar) -> None:
+        self.far, self.liar, self.uploads = far, liar, 0
+
+    def _forward(self, task: str) -> Callable[[bytes], tuple[int, str]]:
+        def forward(body: bytes) -> tuple[int, str]:
+            response = self.far.post(task, body)
+            return response.status, response.problem
+
+        return forward
+
+    def keys(self, task: str) -> bytes:
+        return self.liar.keys(self.far.keys(task))
+
+    def post(self, task: str, body: bytes) -> Response:
+        self.uploads += 1
+        told = self.liar.upload(body, self._forward(task))
+        if told is None:
+            raise NoResponse("cut")
+        return Response(*told)
+
+    def evaluate(self, task: str, body: bytes) -> Response:
+        return self.far.evaluate(task, body)
+
+    def release(self, task: str) -> None:
+        """Let the liar send on what it kept."""
+        self.liar.release(self._forward(task))
+
+
+@contextlib.contextmanager
+def lying_server(upstream: str, liar: Liar) -> Iterator[str]:
+    """Run a proxy over HTTP before a shuffler, and yield its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            found = far.get(upstream + self.path)
+            content = liar.keys(found.content) if found.status_code == 200 else found.content
+            self._answer(found.status_code, content)
+
+        def do_POST(self) -> None:
+            def forward(body: bytes) -> tuple[int, str]:
+                found = far.post(upstream + self.path, content=body, headers=headers)
+                name = found.json()["type"].removeprefix(PREFIX) if found.status_code != 201 else ""
+                return found.status_code, name
+
+            headers = {"content-type": self.headers["content-type"]}
+            told = liar.upload(self.rfile.read(int(self.headers["content-length"])), forward)
+            if told is None:
+                self.close_connection = True
+                return
+            self._answer(told[0], json.dumps({"type": PREFIX + told[1]}).encode() if told[1] else b"")
+
+        def _answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    with (
+        httpx.Client(trust_env=False, verify=False, timeout=60.0) as far,
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

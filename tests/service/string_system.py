@@ -94,12 +94,12 @@ class StringSystem(system.System):
         values = {"attempts": 3, "pause": lambda _: None, "now": self.clock.now, **options}
         return Uploader(self.contract, transport or self.transport(), Journal(journal, self.contract), **values)
 
-    def admissions(self, accounts: Iterable[object]) -> list[bytes]:
-        """Return the tickets of accounts for both services."""
+    def admissions(self, accounts: Iterable[object]) -> list[bytes] | None:
+        """Return the tickets of accounts for both services; None with open admission."""
         task = self.contract.task
         names = [str(one) for one in accounts]
         if self.contract.admission != BY_TICKET:
-            return [b""] * len(names)
+            return None
         return [TICKET_KEY.mint(task, name) + TICKET_KEY.evaluation().mint(task, name) for name in names]
 
     def people(self, values: Sequence[str | None], first: int = 0) -> Any:

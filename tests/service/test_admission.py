@@ -66,7 +66,7 @@ def test_open_admission_is_allowed_where_no_crowd_is_needed() -> None:
     fakes = plan_from(Schema.one_hot(8), 400, Protocol(0, m=Fakes.laplace(4.0, shift=80)), delta=1e-6)
     assert fakes.guarantee.assumptions.honest == 1
     for plan in (half, fakes):
-        assert contract(plan, admission=OPEN).layout.admission == 0
+        assert contract(plan, admission=OPEN).layout.admission == 16
 
 
 def test_one_account_cannot_fill_a_batch(system: System) -> None:
@@ -86,7 +86,7 @@ def test_one_account_cannot_fill_a_batch(system: System) -> None:
 def test_the_length_of_a_bundle_depends_on_the_kind_only() -> None:
     plan = plan_from(Schema.one_hot(8), 400, Protocol(0.1), delta=1e-6, honest_fraction=0.5)
     sizes = {one.kind: contract(plan, admission=one).bundle_size for one in (OPEN, BY_TICKET, BY_TOKEN)}
-    assert {kind: size - sizes["open"] for kind, size in sizes.items()} == {"open": 0, "ticket": 32, "token": 354}
+    assert {kind: size - sizes["open"] for kind, size in sizes.items()} == {"open": 0, "ticket": 16, "token": 338}
 
 
 @pytest.mark.parametrize("admission", [BY_TICKET, BY_TOKEN, Admission("ticket", "a.example:8600")])
@@ -136,13 +136,13 @@ def admits(key: TicketKey, task: bytes, ticket: bytes) -> bool:
 
 def test_a_verifier_goes_to_worker_processes() -> None:
     token = issued(TOKEN_KEY, challenge("issuer.example", TASK))
-    for terms, admission in ((OPEN, b""), (BY_TICKET, new_ticket(TASK)), (BY_TOKEN, token)):
+    for terms, admission in ((OPEN, bytes(16)), (BY_TICKET, new_ticket(TASK)), (BY_TOKEN, token)):
         own = verifier(terms, TASK, {BY_TICKET.issuer: TICKET_KEY})
         again = Verifier.from_bytes(own.to_bytes())
         assert (again, again.size) == (own, len(admission))
         assert again.valid(admission)
         assert not again.valid(admission + b"\0")
-        assert len(again.token_id(admission)) == (0 if terms == OPEN else 16)
+        assert len(again.token_id(admission)) == 16
         if terms.kind == "ticket":
             assert TICKET_KEY.mac_key.hex() not in repr(own)
 

@@ -185,7 +185,7 @@ def test_a_client_that_is_told_to_wait_keeps_its_string(tmp_path: Path) -> None:
         sender.send()
     # The key had one evaluation left, which the first of them got.
     assert sender.journal.states() == {"stored": 1, "waiting": 1}
-    assert sender.journal.messages(2) != []
+    assert sender.journal.read(2).messages
     system.shut()
 
 
@@ -226,6 +226,7 @@ def test_elements_and_keys_are_checked(system: StringSystem) -> None:
 
 def test_one_refused_client_does_not_refuse_the_others(system: StringSystem) -> None:
     admissions = system.admissions(["ada", "bob", "eve"])
+    assert admissions is not None
     admissions[1] = admissions[1][:32] + bytes(32)
     sender = system.uploader()
     sender.prepare(["crash", "crash", None], admissions)

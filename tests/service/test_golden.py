@@ -1,4 +1,4 @@
-"""Wire version 2 against golden files, valid and invalid; the writer reproduces their bytes."""
+"""The wire against golden files, valid and invalid; the writer reproduces their bytes."""
 
 import json
 from dataclasses import replace

@@ -83,7 +83,7 @@ def test_any_payload_round_trips(data: st.DataObject, suite: int) -> None:
 
 @given(st.binary(max_size=600), st.sampled_from(["unchanged", "bundle", "slot"]), st.booleans())
 @example(b"", "unchanged", False)
-@example(b"HBB2\x01", "bundle", True)
+@example(b"HBB3\x01", "bundle", True)
 def test_arbitrary_bytes_are_rejected(data: bytes, size: str, view: bool) -> None:
     layout = simple().layout
     if size != "unchanged":
@@ -224,7 +224,7 @@ def test_invalid_content_is_not_sealed() -> None:
         lambda: seal_bundle(slots[:2], layout, 1, public, bytes(32)),
         lambda: seal_bundle([*slots[:2], slots[2][:-1]], layout, 1, public, bytes(32)),
         lambda: seal_bundle([*slots[:2], b"\0\x02" + slots[2][2:]], layout, 1, public, bytes(32)),
-        lambda: seal_bundle(slots, layout, 1, public),
+        lambda: seal_bundle(slots, layout, 1, public, b""),
         lambda: seal_bundle(slots, layout, 1, public, bytes(31)),
         lambda: seal_bundle(slots, layout, 1, public, bytes(354)),
         lambda: replace(layout, admission=33),

@@ -20,9 +20,8 @@ from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
 from hubbub.privacy import Budget
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.shuffler.core import ROUND_GRACE, round_grace
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract, SignedContract, load_contract
+from hubbub.service.task.contract import ROUND_GRACE, Contract, SignedContract, load_contract
 from hubbub.service.task.manifest import Manifest
 from hubbub.service.task.series import MAX_SERIES, Series, round_context
 
@@ -360,7 +359,7 @@ def test_too_few_people_expire_with_their_round(system: System) -> None:
     answer(system, count=MINIMUM - 1)
     system.next_epoch()
     assert system.counts().open == MINIMUM - 1
-    system.clock.advance(round_grace(system.contract) - 1)
+    system.clock.advance(system.contract.round_grace - 1)
     system.shuffler.tick()
     assert system.counts().expired == 0
     system.clock.advance(1)

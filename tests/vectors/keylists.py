@@ -110,4 +110,5 @@ def read_keys(text: str) -> tuple[PublicKey, PublicKey]:
             return text.encode()
 
     reader = Uploader(contract_of(small_plan()), Fixed(), None, now=lambda: NOW + 60)  # type: ignore[arg-type]
-    return reader._fetch()
+    found = reader._fetch_keys()
+    return found.analyzer, found.shuffler

@@ -12,6 +12,7 @@ STORED: Json = {"status": 201}
 PAGE = "<!doctype html><title>Sign in to the network</title>"
 """The page of a captive portal."""
 OUTDATED: Json = {"status": 409, "problem": "outdated-keys"}
+SPENT: Json = {"status": 409, "problem": "token-spent"}
 
 
 def uploads() -> list[Vector]:
@@ -64,9 +65,21 @@ def uploads() -> list[Vector]:
             "stored",
         ),
         (
-            "outdated keys twice",
+            "outdated keys that the signed lists still have",
             [OUTDATED, {"keys": KEYS}, OUTDATED, {"keys": NEW_KEYS}, STORED],
-            ["bundle 1", "keys", "bundle 2", "keys", "bundle 3"],
+            ["bundle 1", "keys", "bundle 1", "keys", "bundle 2"],
+            "stored",
+        ),
+        (
+            "keys that are never outdated",
+            [*[OUTDATED, {"keys": KEYS}] * 2, OUTDATED],
+            [*["bundle 1", "keys"] * 2, "bundle 1"],
+            "waiting",
+        ),
+        (
+            "a bundle that was stored although it was refused",
+            [OUTDATED, {"keys": NEW_KEYS}, SPENT],
+            ["bundle 1", "keys", "bundle 2"],
             "stored",
         ),
         (
@@ -82,7 +95,7 @@ def uploads() -> list[Vector]:
         ],
         (
             "refused after a crash",
-            [{"crash": True}, {"status": 409, "problem": "token-spent"}],
+            [{"crash": True}, SPENT],
             ["bundle 1"] * 2,
             "token-spent",
         ),
@@ -136,8 +149,11 @@ def uploads() -> list[Vector]:
 
 
 def _pauses(replies: list[Json]) -> list[list[float]]:
-    """Return the bounds of all pauses: the wait that the service asks for, and up to 0.25·2^attempt s more."""
-    found, attempt = [], 0
+    """Return the bounds of all pauses: the wait that the service asks for, and up to 0.25·2^attempt s more.
+
+    After keys that are not new, the pause is 0.25·2^attempt s.
+    """
+    found, attempt, same = [], 0, 0
     for reply in replies:
         foreign = reply.get("status") in (200, 302, 404) or "body" in reply
         unknown = reply.get("problem") in ("Malformed", "x" * 41, "stored", "waiting")
@@ -148,4 +164,7 @@ def _pauses(replies: list[Json]) -> list[list[float]]:
                 found.append([wait, wait + 0.25 * 2 ** (attempt - 1)])
         else:
             attempt = 0
+        if reply.get("keys") == KEYS:
+            found.append([0.25 * 2**same] * 2)
+            same += 1
     return found

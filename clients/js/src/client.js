@@ -1,13 +1,14 @@
 /** The client: one person's answers to one contract, each randomized once and counted once. */
 
 import { hex, unhex } from './bytes.js';
+import { system } from './coins.js';
 import { checkOperators, readContract } from './contract.js';
 import { payloads } from './device.js';
 import { NoResponse, demand, own } from './errors.js';
 import { AlreadyCharged, charge, total } from './ledger.js';
 import { roundAt } from './series.js';
 import { MODULUS, PendingToken, challenge } from './tokens.js';
-import { Uploader } from './uploader.js';
+import { Refused, Uploader, addressOf } from './uploader.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -39,12 +40,11 @@ class TokenUploader extends Uploader {
     const { pending, code, ...rest } = answer;
     if (issuer === undefined || pending === undefined) return super.admit(key, answer, version);
     const token = await pendingToken(this.contract, unhex(pending));
-    const url = `${issuer.replace(/\/$/, '')}/token-request`;
+    const url = `${addressOf(issuer)}/token-request`;
     const headers = { authorization: `Bearer ${code}` };
     const request = await token.request();
     const { problem, body } = await this.post(url, 'application/private-token-request', request, isSignature, headers);
-    // A refused request settles the answer.
-    if (problem) return this.settle(key, problem);
+    if (problem) throw new Refused(problem);
     await this.journal.put(key, { ...rest, admission: hex(await token.finalize(body)) }, version);
   }
 }
@@ -124,7 +124,7 @@ export class Client {
     demand(time >= taskStart && time < taskEnd, 'the collection is not open');
     const byCode = code !== undefined && terms.kind === 'token';
     demand(code === undefined || byCode, 'a code needs admission by token');
-    const proof = admission ?? new Uint8Array();
+    const proof = admission ?? this.newId();
     demand(byCode || proof.length === terms.size, `the answer needs a ${terms.kind} of ${terms.size} bytes`);
     const messages = payloads(value, plan).slice(0, slots).map(hex);
     await this.charge(round);
@@ -178,6 +178,11 @@ export class Client {
    */
   async spent(delta = this.budget?.delta ?? 0) {
     return total((await this.store.get('ledger'))?.value ?? [], delta);
+  }
+
+  /** Return a random id for an answer without a ticket or token, which is spent in their place. */
+  newId() {
+    return system(this.contract.admission.kind === 'open' ? 16 : 0);
   }
 
   /** @param {number | ''} round */

@@ -30,7 +30,7 @@ import { readPlan } from './plan.js';
  * @property {boolean} exported whether the analyzer keeps the shuffled messages of every batch in a folder
  *
  * @typedef {{id: number, suite: number, key: Bytes, state: string}} PublicKey
- * @typedef {{analyzer: PublicKey, shuffler: PublicKey}} Keys The keys to seal with.
+ * @typedef {{analyzer: PublicKey, shuffler: PublicKey, listed: number[]}} Keys The keys to seal with, and the ids of all that the shuffler has.
  */
 
 /** The smallest batch size that a client accepts, except in tests. */
@@ -155,7 +155,7 @@ export function readAdmission(value) {
   const issuer = known === 'open' ? '' : read.text('issuer');
   check(known === 'open' || ISSUER.test(issuer), 'the issuer must be a host name');
   const key = known === 'token' ? need('tokenKey')(read.get('key')) : new Uint8Array();
-  return { kind: known, issuer, key, size: { open: 0, ticket: 32, token: 354 }[known] };
+  return { kind: known, issuer, key, size: { open: 16, ticket: 32, token: 354 }[known] };
 }
 
 /**
@@ -196,7 +196,7 @@ export async function readKeys(text, { operators, suite }, now) {
   check(used?.suite === suite, `analyzer_key_id must name a key of suite ${suite}`);
   const active = shuffler.find((key) => key.state === 'active' && key.suite === suite);
   check(active, `the shuffler has no active key of suite ${suite}`);
-  return { analyzer: used, shuffler: active };
+  return { analyzer: used, shuffler: active, listed: shuffler.map((key) => key.id) };
 }
 
 /**

@@ -36,7 +36,7 @@ export async function sealBundle(messages, admission, contract, keys, { round = 
   const inner = uint16(keys.analyzer.id);
   const outer = uint16(keys.shuffler.id);
   const slot = await createContext(used, concat('hubbub/2 slot', context, inner));
-  const bundle = await createContext(used, concat('hubbub/2 bundle', context, outer));
+  const bundle = await createContext(used, concat('hubbub/3 bundle', context, outer));
   const sealed = await Promise.all(
     Array.from({ length: slots }, (_, i) => {
       const message = messages[i] ?? new Uint8Array(plan.payload);
@@ -44,6 +44,6 @@ export async function sealBundle(messages, admission, contract, keys, { round = 
     }),
   );
   const plain = concat(admission, ...sealed.flatMap((one) => [inner, one]));
-  const header = concat('HBB2', Uint8Array.of(suite, 0), outer, context);
+  const header = concat('HBB3', Uint8Array.of(suite, 0), outer, context);
   return concat(header, await seal(bundle, keys.shuffler.key, plain));
 }

@@ -11,14 +11,14 @@ import './fakes.js';
 import { concat, hex, sha256, uint16, unhex } from './bytes.js';
 import { Client } from './client.js';
 import { system } from './coins.js';
-import { MIN_BATCH_SIZE, bundleSize, checkOperators, readAdmission, readKeyList, readKeys, verify } from './contract.js';
-import { FalseClaim, HubbubError, InvalidInput, NoResponse, check, demand, own } from './errors.js';
+import { MIN_BATCH_SIZE, bundleSize, checkOperators, readAdmission, readKeys, verify } from './contract.js';
+import { FalseClaim, NoResponse, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
 import { X25519, createContext, seal } from './hpke.js';
 import { Fields, canonical, isObject, parse } from './json.js';
 import { readCurve, readGuarantee } from './plan.js';
 import { PREFIX, encodeString, messageOf, sealString } from './slots.js';
-import { Uploader } from './uploader.js';
+import { Refused, Uploader, supersede } from './uploader.js';
 
 export { encodeString, sealString } from './slots.js';
 
@@ -28,13 +28,12 @@ export { encodeString, sealString } from './slots.js';
  * @typedef {import('./contract.js').Contract} Contract
  * @typedef {import('./contract.js').Keys} Keys
  * @typedef {import('./plan.js').Plan} Plan
- * @typedef {import('./uploader.js').Answer & {evaluation?: string[], sealedTo?: number[], sent?: string}} StringAnswer
- *   with the ids of the keys, of analyzer and shuffler, that the last bundle was sealed to, and this bundle
+ * @typedef {import('./uploader.js').Answer & {evaluation?: string[]}} StringAnswer With input, blind and blinded element.
  *
  * @typedef {import('./slots.js').Texts} Texts
  * @typedef {{group: string, relay: string, evaluations: number, perClient: number}} Terms
  * @typedef {Contract & {texts: Texts, strings: Terms}} StringContract
- * @typedef {Keys & {tag: Bytes, listed: number[]}} StringKeys With the tag key, and the ids of all keys that the shuffler has.
+ * @typedef {Keys & {tag: Bytes}} StringKeys With the tag key.
  */
 
 const ROLES = /** @type {const} */ (['analyzer', 'shuffler']);
@@ -44,9 +43,6 @@ const HOST = /^[a-z0-9]([a-z0-9.:-]{0,198}[a-z0-9])?$/;
 const TYPE = 'application/hubbub-evaluation';
 const PROOF = 64;
 const MAX_EPOCH = 2 ** 40;
-const PAUSE = 250; // milliseconds
-/** @type {(milliseconds: number) => Promise<void>} */
-const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 const GROUPS = /** @type {const} */ ({
   'ristretto255-SHA512': { voprf: ristretto.voprf, element: 32 },
   'P256-SHA256': { voprf: p256.voprf, element: 33 },
@@ -188,76 +184,33 @@ export async function readStringKeys(text, contract, now) {
   check(found.length === 1, "the tag keys must include the analyzer's key in use");
   const size = groupOf(contract.strings.group).element;
   const tag = unhex(/** @type {Fields} */ (found[0]).text('public'), size, 'a public tag key');
-  const listed = await readKeyList(/** @type {Json} */ (rest['shuffler']), contract.operators.shuffler, 'shuffler', now);
-  return { ...keys, tag, listed: listed.map((key) => key.id) };
-}
-
-/**
- * Return true if the signed lists show that a bundle sealed to other keys is not taken any more.
- *
- * The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from counting a
- * person again and again, until the string of one holder is shown. A bundle whose key the shuffler has destroyed may be stored in a
- * bucket that is still open; only a ticket or token, or another key of the analyzer, makes a second one harmless.
- * @param {StringKeys} keys
- * @param {number[]} before the ids of the keys of analyzer and shuffler
- * @param {boolean} admitted by a ticket or token
- */
-export function supersede({ analyzer, shuffler, listed }, [first = 0, second = 0], admitted) {
-  const destroyed = admitted && !listed.includes(second) && shuffler.id > second;
-  return analyzer.id > first || (analyzer.id === first && destroyed);
-}
-
-/** The evaluation of an answer was refused for good. */
-class Refused extends HubbubError {
-  name = 'Refused';
+  return { ...keys, tag };
 }
 
 /** An uploader that has strings evaluated before it seals them. */
 class StringUploader extends Uploader {
-  /** @type {Uploader['send']} */
-  async send(key) {
-    try {
-      return await super.send(key);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      await this.settle(key, error.message);
-      return (await this.read(key)).value.state;
-    }
-  }
-
   /**
    * The blind is in the journal since the answer was recorded. If the analyzer's key changes, the same blinded string is evaluated
    * again: the analyzer learns that somebody asked twice, and nothing else.
    * @type {Uploader['seal']}
    */
-  async seal(answer, admission) {
-    const kept = /** @type {StringAnswer} */ (answer);
-    const { messages = [], evaluation, sealedTo, sent } = kept;
+  async seal(answer, given, keys) {
+    const { messages = [], evaluation, sealedTo = [] } = /** @type {StringAnswer} */ (answer);
     const contract = /** @type {StringContract} */ (this.contract);
     demand(evaluation?.length === 3 && messages.length === 1, 'the answer is not one of a collection of strings');
-    const given = unhex(admission);
-    for (let attempt = 0; attempt < this.attempts; attempt++) {
-      const keys = await this.fetchKeys();
-      if (sealedTo && sent && !supersede(keys, sealedTo, contract.admission.kind !== 'open')) {
-        // The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
-        await (this.transport.pause ?? sleep)(PAUSE * 2 ** attempt);
-        return sent;
-      }
-      const output = await this.evaluate(/** @type {string[]} */ (evaluation).map((one) => unhex(one)), given, keys);
-      if (!output) continue;
-      kept.sent = hex(await bundle(unhex(messages[0]), output, given, contract, keys));
-      // Stored in the journal together with the bundle.
-      kept.sealedTo = [keys.analyzer.id, keys.shuffler.id];
-      return kept.sent;
+    const asked = /** @type {string[]} */ (evaluation).map((one) => unhex(one));
+    for (let attempt = 0; attempt < this.attempts && supersede(keys, sealedTo); attempt++) {
+      const used = /** @type {StringKeys} */ (keys);
+      const output = await this.evaluate(asked, given, used);
+      if (output) return { bundle: await bundle(unhex(messages[0]), output, given, contract, used), keys };
+      keys = await this.fetchKeys();
     }
-    throw new HubbubError('the keys changed during every attempt');
+    throw new NoResponse('the keys changed during every attempt');
   }
 
-  async fetchKeys() {
-    const { problem, body } = await this.request(`${this.base}/keys`, {}, (status, { 0: first }) => status === 200 && first === 123);
-    if (problem === 'unknown-task') throw new InvalidInput('the shuffler has no such task');
-    if (problem) throw new NoResponse(`no keys: ${problem}`);
-    return readStringKeys(body, /** @type {StringContract} */ (this.contract), this.now());
+  /** @type {Uploader['readKeys']} */
+  readKeys(text) {
+    return readStringKeys(text, /** @type {StringContract} */ (this.contract), this.now());
   }
 
   /**
@@ -269,7 +222,8 @@ class StringUploader extends Uploader {
   async evaluate([input, blind, blinded], admission, { analyzer, tag }) {
     const { admission: terms, strings } = /** @type {StringContract} */ (this.contract);
     const { voprf, element } = groupOf(strings.group);
-    const proof = terms.size ? admission.slice(-terms.size) : admission;
+    // The analyzer never sees the id of an answer.
+    const proof = terms.kind === 'open' ? new Uint8Array() : admission.slice(-terms.size);
     const body = concat(uint16(analyzer.id), proof, /** @type {Bytes} */ (blinded));
     /** @type {import('./uploader.js').Success} */
     const succeeds = (status, data) => status === 200 && data.length === element + PROOF;
@@ -298,9 +252,9 @@ async function bundle(body, output, admission, contract, keys) {
   // Who has nothing to say sends bytes of the same form that equal no other.
   const slot = await sealString(body, body[0] ? output : concat(system(32)), contract, keys.analyzer);
   const outer = uint16(keys.shuffler.id);
-  const context = await createContext(X25519, concat('hubbub/2 bundle', task, outer));
+  const context = await createContext(X25519, concat('hubbub/3 bundle', task, outer));
   const plain = concat(admission.slice(0, contract.admission.size), slot);
-  return concat('HBB2', Uint8Array.of(suite, 0), outer, task, await seal(context, keys.shuffler.key, plain));
+  return concat('HBB3', Uint8Array.of(suite, 0), outer, task, await seal(context, keys.shuffler.key, plain));
 }
 
 /** One person's string for one contract; `shuffler` is the URL of the relay. */
@@ -335,7 +289,7 @@ export class StringClient extends Client {
    *   a token, or a ticket followed by the one for evaluations
    */
   async record(value, options) {
-    const { admission = new Uint8Array(), code } = own(options);
+    const { admission = this.newId(), code } = own(options);
     const { texts, strings, admission: terms, epoch, taskStart, taskEnd } = /** @type {StringContract} */ (this.contract);
     demand(code === undefined, 'strings need the token itself');
     const key = this.key(1);

@@ -82,15 +82,98 @@ test('the bundle and its size do not depend on the answer or on the number of me
   assert.equal(sizes.size, 1);
 });
 
-test('a shuffler that claims outdated keys for ever gets the same messages, and gives up a bounded number of times', async () => {
-  let posts = 0;
-  const problem = () => (posts++, new Response('{"type":"urn:hubbub:problem:outdated-keys"}', { status: 409 }));
-  const client = await open(problem);
-  await client.record('red', { admission });
-  const { messages } = (await client.store.get(client.key(1))).value;
-  await assert.rejects(client.resume(), { name: 'HubbubError' });
-  assert.equal(posts, 2);
-  assert.deepEqual((await client.store.get(client.key(1))).value.messages, messages);
+const refusal = (name) => new Response(JSON.stringify({ type: `urn:hubbub:problem:${name}` }), { status: 409 });
+
+test('a proxy that stores an answer and claims outdated keys gets one bundle until the signed lists change', async () => {
+  for (const [why, given] of [['open', {}], ['by ticket', { admission }]]) {
+    const sent = [];
+    let document = documents[0];
+    const store = new MemoryStore();
+    const options = {
+      contract: contracts[why],
+      store,
+      fetch: async (url, init) => (url.endsWith('/keys') ? new Response(document) : (sent.push(hex(init.body)), refusal('outdated-keys'))),
+    };
+    const client = await open(stored, options);
+    await client.record('red', given);
+    const first = (await store.get(client.key(1))).value;
+    for (let run = 0; run < 3; run++) await assert.rejects((await open(stored, options)).resume(), { name: 'NoResponse' });
+    assert.equal(sent.length, 6);
+    assert.equal(new Set(sent).size, 1);
+    // With other keys the same answer is sealed again, with the same messages and the same ticket or id.
+    document = documents[1];
+    await assert.rejects(client.resume(), { name: 'NoResponse' });
+    assert.equal(new Set(sent).size, 2);
+    const { value } = await store.get(client.key(1));
+    assert.deepEqual([value.messages, value.admission, value.again], [first.messages, first.admission, true]);
+    assert.equal(value.admission.length, why === 'by ticket' ? 64 : 32);
+    // The shuffler has spent the ticket or id with an earlier bundle.
+    client.uploader.transport.fetch = async () => refusal('token-spent');
+    assert.deepEqual(await client.resume(), { 1: 'stored' });
+    assert.deepEqual((await store.get(client.key(1))).value, { round: 1, state: 'stored' });
+  }
+});
+
+test('every answer has an id of its own', async () => {
+  const ids = new Set();
+  for (let i = 0; i < 20; i++) {
+    const client = await open(stored, { contract: contracts['open'] });
+    ids.add((await client.store.get(await client.record('red'))).value.admission);
+  }
+  assert.equal(ids.size, 20);
+});
+
+test('a refusal that nobody signed makes the journal forget nothing before the round is over', async () => {
+  for (const name of ['closed-task', 'closed-round', 'series-ended', 'bad-token', 'token-spent', 'uncertain', 'malformed']) {
+    let time = now;
+    let answer = () => refusal(name);
+    const client = await open(() => answer(), { now: () => time });
+    assert.equal(await client.answer('red', { admission }), name);
+    const { value } = await client.store.get(client.key(1));
+    assert.equal(typeof value.bundle, 'string');
+    // An uncertain answer is never sealed again.
+    assert.equal(value.messages === undefined, name === 'uncertain');
+    answer = () => refusal('outdated-keys');
+    if (name === 'uncertain') assert.deepEqual(await client.resume(), { 1: 'uncertain' });
+    answer = stored;
+    assert.deepEqual(await client.resume(), { 1: 'stored' });
+    // After the end, by the contract and by the clock of the device, it is forgotten.
+    const late = await open(() => refusal(name), { now: () => time });
+    await late.record('red', { admission });
+    assert.equal(await late.answer('red'), name);
+    const { taskEnd, epoch } = late.contract;
+    for (const [end, left] of [[epoch + 299, true], [epoch + 300, false]]) {
+      time = taskEnd * epoch + end;
+      assert.deepEqual(await late.resume(), { 1: name });
+      assert.equal('bundle' in (await late.store.get(late.key(1))).value, left);
+    }
+  }
+});
+
+test('answers of an earlier version are sealed again only if a ticket or token is spent with them', async () => {
+  const older = `${hex(new TextEncoder().encode('HBB2'))}00`;
+  const sent = [];
+  const entry = { round: 1, state: 'waiting', messages: ['00'] };
+  for (const [why, held, state, again] of [
+    ['by ticket', { admission: ticket, bundle: older }, 'stored', 1],
+    ['open', { admission: '', bundle: older }, 'uncertain', 0],
+    ['open', { admission: '', bundle: null }, 'stored', 1],
+  ]) {
+    const client = await open((bundle) => (sent.push(bundle), stored()), { contract: contracts[why] });
+    await client.store.put(client.key(1), { ...entry, ...held }, 0);
+    assert.deepEqual(await client.resume(), { 1: state });
+    assert.equal(sent.splice(0).length, again);
+  }
+});
+
+test('addresses need https, unless they are on this machine', async () => {
+  for (const address of ['http://shuffler.example', 'http://127.0.0.1.example', 'http://localhost.example', 'ftp://localhost', '/relay', 'http://127.1.example/']) {
+    await assert.rejects(open(stored, { shuffler: address }), { name: 'InvalidInput' });
+    await assert.rejects(open(stored, { issuer: address }), { name: 'InvalidInput' });
+  }
+  for (const address of ['https://s.example/', 'http://127.0.0.1:8401', 'http://localhost:8401/', 'http://[::1]:8401']) {
+    await open(stored, { shuffler: address, issuer: address });
+  }
 });
 
 test('an answer has one round, which must exist', async () => {

@@ -22,33 +22,33 @@ Source = Callable[[int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class StringKeys:
-    """The keys that a string is sealed with: those of both services, and the analyzer's public tag key."""
+class ClientKeys:
+    """The keys that an answer is sealed with: those of both services, and for strings the analyzer's tag key."""
 
     analyzer: PublicKey
     shuffler: PublicKey
-    tag: bytes
     listed: frozenset[int]
     """The ids of all keys that the shuffler has."""
+    tag: bytes = b""
+    """The public tag key of the analyzer's key; empty unless strings are collected."""
 
     @property
     def ids(self) -> bytes:
         """The ids of both keys, as the journal keeps them."""
         return self.analyzer.id.to_bytes(2, "big") + self.shuffler.id.to_bytes(2, "big")
 
-    def supersede(self, before: bytes, *, admitted: bool) -> bool:
+    def supersede(self, before: bytes) -> bool:
         """Return True if the signed lists show that a bundle sealed to the keys ``before`` is not taken any more.
 
-        The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from
-        counting a person again and again, until the string of one holder is shown. A bundle whose key the shuffler has
-        destroyed may be stored in a bucket that is still open; unless the person is ``admitted`` once, by a ticket or
-        token, only another key of the analyzer, which is one of another bucket, makes a second bundle harmless.
+        The word of a proxy or relay is not enough: it could have an answer sealed as often as it likes. What is sealed
+        again has the ticket, the token or the id of the first bundle, and is stored once, but nothing is sealed again
+        without need.
         """
         if not before:
             return True
         analyzer, shuffler = int.from_bytes(before[:2], "big"), int.from_bytes(before[2:], "big")
         destroyed = shuffler not in self.listed and self.shuffler.id > shuffler
-        return self.analyzer.id > analyzer or (admitted and self.analyzer.id == analyzer and destroyed)
+        return self.analyzer.id > analyzer or (self.analyzer.id == analyzer and destroyed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ def blinded(one: UnsealedString, contract: Contract) -> Blinded:
     return Blinded(_group(contract), text, one.scalar)
 
 
-def evaluation_request(answers: Sequence[UnsealedString], contract: Contract, keys: StringKeys) -> bytes:
+def evaluation_request(answers: Sequence[UnsealedString], contract: Contract, keys: ClientKeys) -> bytes:
     """Return the body of the request for the evaluations of some answers."""
     elements = tuple(blinded(one, contract).element for one in answers)
-    size = contract.admission.size
+    size = contract.admission.shown
     admissions = tuple(one.admission[-size:] for one in answers) if size else ()
     return EvaluationRequest(keys.analyzer.id, elements, admissions).to_bytes()
 
@@ -98,7 +98,7 @@ def seal_strings(
     answers: Sequence[UnsealedString],
     response: bytes,
     contract: Contract,
-    keys: StringKeys,
+    keys: ClientKeys,
     *,
     entropy: Source = os.urandom,
 ) -> list[bytes]:

@@ -1,26 +1,49 @@
-"""The journal of an upload: every answer with what is needed to send it again unchanged, until it is stored."""
+"""The journal of an upload: every answer with what is needed to send it again unchanged, until it is stored.
+
+SQLite leaves copies of rows behind in the free space of pages whenever it moves them, even if it overwrites what it
+deletes. Everything about an answer is therefore one row whose size is fixed when it is written: nothing is moved, and
+the row is erased by zeros in its place.
+"""
 
 import os
 import sqlite3
-from collections.abc import Iterable
-from dataclasses import dataclass
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from hubbub.errors import InvalidInput, WireError, check_whole
 from hubbub.service.task.contract import Contract
+
+STORED, WAITING = "stored", "waiting"
+UNCERTAIN = "uncertain"
+"""State of an answer that may have been counted before the shuffler's store was restored; it is never sealed again."""
+TOKEN, BLIND, BUNDLE, ERASED = "token", "blind", "bundle", ""
+"""The steps of an answer: it waits for its token, for the evaluation of its string, or for its bundle to be stored."""
+_LENGTHS = struct.Struct(">5I")
+_BLIND_SIZE = 64
+"""Room for the blind of a string, in bytes."""
+_OLD = "SELECT messages, admission, pending, code, bundle, state FROM answers ORDER BY no"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A randomized answer, with its admission and bundle, or with the secrets of the token that it waits for."""
 
-    messages: list[bytes]
-    admission: bytes | None = None
-    bundle: bytes | None = None
-    pending: bytes | None = None
-    """The secrets of a :class:`PendingToken`."""
-    code: str | None = None
+    messages: bytes
+    """The payloads of all messages."""
+    admission: bytes = b""
+    """A ticket or a token, or the random id of the answer: it is spent once, whatever is sealed again."""
+    pending: bytes = b""
+    """The secrets of a :class:`PendingToken`, or the blind of a string."""
+    code: bytes = b""
     """The code by which the issuer knows the account."""
+    bundle: bytes = b""
+
+    @property
+    def step(self) -> str:
+        """What the answer waits for."""
+        return BUNDLE if self.bundle else TOKEN if self.code else BLIND
 
 
 class Journal:
@@ -32,7 +55,8 @@ class Journal:
     """
 
     def __init__(self, path: Path | str, contract: Contract, round: int = 1) -> None:
-        self._size = contract.plan.payload
+        self._payload = contract.plan.payload
+        self._room = contract.bundle_size + 2 * contract.admission.size
         self.round = check_whole("round", round, 1, contract.rounds)
         place = str(path)
         if place != ":memory:":
@@ -49,12 +73,12 @@ class Journal:
             "PRAGMA synchronous = full",
             "PRAGMA secure_delete = on",
             "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL, round INTEGER NOT NULL)",
-            "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, "
-            "code TEXT, bundle BLOB, state TEXT, sealed_to BLOB)",
+            # `again` is 1 if the answer was sent in an earlier bundle.
+            "CREATE TABLE IF NOT EXISTS entries (no INTEGER PRIMARY KEY, state TEXT NOT NULL, step TEXT NOT NULL, "
+            "sealed_to BLOB NOT NULL, again INTEGER NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS contents (no INTEGER PRIMARY KEY, data BLOB NOT NULL)",
         ):
             self._store.execute(statement)
-        if "sealed_to" not in {row[1] for row in self._store.execute("PRAGMA table_info(answers)")}:
-            self._store.execute("ALTER TABLE answers ADD COLUMN sealed_to BLOB")
         rows = self._store.execute("SELECT task, round FROM contract").fetchall()
         if not rows:
             self._store.execute("INSERT INTO contract VALUES (?, ?)", (contract.task, self.round))
@@ -62,101 +86,169 @@ class Journal:
             self.round = int(rows[0][1])
         else:
             raise WireError("the journal belongs to another contract; choose a new file name")
+        if self._store.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone():
+            self._migrate(contract.admission.size if contract.admission.kind == "open" else 0)
+
+    def _migrate(self, identified: int) -> None:
+        """Take over a journal of an earlier version, whose bundles no shuffler takes any more.
+
+        An answer with a ticket or token is sealed again. Without one, a bundle that may be stored must not be followed
+        by another, which would have an id of its own; ``identified`` is the size of the id, 0 if none is needed.
+        """
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            for *fields, before in self._store.execute(_OLD).fetchall():
+                # The columns are those of an answer, in its order.
+                messages, admission, pending, code, bundle = (
+                    one.encode() if isinstance(one, str) else bytes(one or b"") for one in fields
+                )
+                state = UNCERTAIN if before == WAITING and bundle and identified else before
+                waits = state == WAITING
+                own = admission or (os.urandom(identified) if waits else b"")
+                kept = Answer(messages, own, pending, code) if waits else None
+                self._insert(kept, state, b"", again=bool(bundle))
+            self._store.execute("DROP TABLE answers")
+        self._store.execute("VACUUM")
 
     def __len__(self) -> int:
-        return int(self._store.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
+        return int(self._store.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
-    def fill(self, answers: Iterable[Answer]) -> None:
-        """Store all answers, or none; a journal is filled once."""
+    def fill(self, answers: Iterable[Answer], keys: bytes = b"") -> None:
+        """Store all answers, or none; a journal is filled once. ``keys`` are those that bundles are sealed to."""
         if len(self):
             raise InvalidInput(f"the journal must be empty before answers are added; it holds {len(self):,}")
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            rows = ((b"".join(one.messages), one.admission, one.pending, one.code, one.bundle) for one in answers)
-            names = "messages, admission, pending, code, bundle, state"
-            self._store.executemany(f"INSERT INTO answers ({names}) VALUES (?, ?, ?, ?, ?, 'waiting')", rows)
+            for one in answers:
+                self._insert(one, WAITING, keys)
+
+    def _insert(self, answer: Answer | None, state: str, keys: bytes, *, again: bool = False) -> None:
+        step = ERASED if answer is None else answer.step
+        statement = "INSERT INTO entries (state, step, sealed_to, again) VALUES (?, ?, ?, ?)"
+        number = self._store.execute(statement, (state, step, keys, again)).lastrowid
+        size = 0
+        if answer is not None:
+            size = self._room + _BLIND_SIZE + len(answer.messages) + len(answer.pending) + len(answer.code)
+        data = _packed(answer, _LENGTHS.size + size)
+        self._store.execute("INSERT INTO contents VALUES (?, ?)", (number, data))
+
+    def _answers(self, step: str, after: int, limit: int) -> Iterator[tuple[int, Answer]]:
+        """Return number and content of the first answers at a step that are not known to be stored."""
+        query = (
+            "SELECT no, data FROM entries JOIN contents USING (no) "
+            "WHERE state = 'waiting' AND step = ? AND no > ? ORDER BY no LIMIT ?"
+        )
+        rows = self._store.execute(query, (step, after, limit)).fetchall()
+        return ((number, _unpacked(data)) for number, data in rows)
+
+    def _write(self, number: int, answer: Answer) -> None:
+        """Replace the content of an answer in its place."""
+        size = self._store.execute("SELECT LENGTH(data) FROM contents WHERE no = ?", (number,)).fetchone()[0]
+        self._store.execute("UPDATE contents SET data = ? WHERE no = ?", (_packed(answer, size), number))
+        self._store.execute("UPDATE entries SET step = ? WHERE no = ?", (answer.step, number))
+
+    def read(self, number: int) -> Answer:
+        """Return everything about an answer; all is empty if it is settled."""
+        return _unpacked(self._store.execute("SELECT data FROM contents WHERE no = ?", (number,)).fetchone()[0])
 
     def waiting(self, limit: int) -> list[tuple[int, bytes]]:
         """Return the numbers and bundles of the first sealed answers that are not known to be stored."""
-        query = "SELECT no, bundle FROM answers WHERE state = 'waiting' AND bundle IS NOT NULL ORDER BY no LIMIT ?"
-        return [(number, bytes(bundle)) for number, bundle in self._store.execute(query, (limit,))]
+        return [(number, one.bundle) for number, one in self._answers(BUNDLE, 0, limit)]
 
     def requests(self, limit: int) -> list[tuple[int, bytes, str]]:
         """Return number, secrets and code of the first answers whose tokens are not known yet."""
-        query = (
-            "SELECT no, pending, code FROM answers "
-            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NOT NULL ORDER BY no LIMIT ?"
-        )
-        return [(number, bytes(pending), str(code)) for number, pending, code in self._store.execute(query, (limit,))]
+        return [(number, one.pending, one.code.decode()) for number, one in self._answers(TOKEN, 0, limit)]
 
-    def admit(self, number: int, admission: bytes, bundle: bytes) -> None:
-        """Store an issued token and the bundle that contains it, and delete the secrets of its request."""
-        statement = "UPDATE answers SET admission = ?, bundle = ?, pending = NULL, code = NULL WHERE no = ?"
-        self._store.execute(statement, (admission, bundle, number))
+    def unsealed(self, limit: int, after: int = 0) -> list[tuple[int, Answer]]:
+        """Return the first answers, after that of a number, that wait for their evaluation or their seal."""
+        return list(self._answers(BLIND, after, limit))
 
-    def unsealed(self, limit: int, after: int = 0) -> list[tuple[int, bytes, bytes, bytes, bytes]]:
-        """Return the first strings, after that of a number, that wait for their evaluation.
-
-        Each has number, messages, admission, blind, and the keys of a bundle that was sent before.
-        """
-        query = (
-            "SELECT no, messages, admission, pending, COALESCE(sealed_to, x'') FROM answers "
-            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL AND no > ? ORDER BY no LIMIT ?"
-        )
-        return [(row[0], *map(bytes, row[1:])) for row in self._store.execute(query, (after, limit))]
-
-    def unseal(self, number: int, pending: bytes, admission: bytes | None = None) -> None:
+    def unseal(self, number: int, pending: bytes, admission: bytes = b"") -> None:
         """Store the blind of a string that is to be evaluated, or evaluated again for another key."""
-        statement = (
-            "UPDATE answers SET bundle = NULL, code = NULL, pending = ?, admission = COALESCE(?, admission) "
-            "WHERE no = ? AND state = 'waiting'"
-        )
-        self._store.execute(statement, (pending, admission, number))
-
-    def seal(self, bundles: Iterable[tuple[int, bytes]], keys: bytes) -> None:
-        """Store the bundles of evaluated strings, and their keys, before they are sent, and delete their blinds."""
+        found = self.read(number)
+        kept = replace(found, pending=pending, code=b"", bundle=b"", admission=admission or found.admission)
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            statement = (
-                "UPDATE answers SET bundle = ?, sealed_to = ?, pending = NULL WHERE no = ? AND state = 'waiting'"
-            )
-            self._store.executemany(statement, [(bundle, keys, number) for number, bundle in bundles])
+            self._write(number, kept)
+            self._store.execute("UPDATE entries SET again = MAX(again, ?) WHERE no = ?", (bool(found.bundle), number))
+
+    def seal(self, bundles: Iterable[tuple[int, bytes]], keys: bytes, admission: bytes = b"") -> None:
+        """Store new bundles before they are sent, and the keys that they are sealed to; their blinds are erased.
+
+        ``admission`` is a token that has just been issued.
+        """
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            for number, bundle in bundles:
+                found = self.read(number)
+                again = bool(found.bundle)
+                kept = replace(found, pending=b"", code=b"", bundle=bundle, admission=admission or found.admission)
+                self._write(number, kept)
+                statement = "UPDATE entries SET sealed_to = ?, again = MAX(again, ?) WHERE no = ?"
+                self._store.execute(statement, (keys, again, number))
 
     def sealed_to(self, number: int) -> bytes:
-        """Return the keys that the bundle of a string is sealed to; empty if there is none."""
-        query = "SELECT COALESCE(sealed_to, x'') FROM answers WHERE no = ?"
-        return bytes(self._store.execute(query, (number,)).fetchone()[0])
+        """Return the keys that the last bundle of an answer was sealed to; empty if there was none."""
+        return bytes(self._store.execute("SELECT sealed_to FROM entries WHERE no = ?", (number,)).fetchone()[0])
 
-    def admission(self, number: int) -> bytes:
-        """Return the admission of an answer."""
-        return bytes(self._store.execute("SELECT admission FROM answers WHERE no = ?", (number,)).fetchone()[0])
+    def sealed_again(self, number: int) -> bool:
+        """Return True if the answer was sent in an earlier bundle, too."""
+        return bool(self._store.execute("SELECT again FROM entries WHERE no = ?", (number,)).fetchone()[0])
 
-    def messages(self, number: int) -> list[bytes]:
+    def messages(self, answer: Answer) -> list[bytes]:
         """Return the randomized messages of an answer."""
-        data = bytes(self._store.execute("SELECT messages FROM answers WHERE no = ?", (number,)).fetchone()[0])
-        return [data[start : start + self._size] for start in range(0, len(data), self._size)]
+        data, size = answer.messages, self._payload
+        return [data[start : start + size] for start in range(0, len(data), size)]
 
-    def replace(self, number: int, bundle: bytes) -> None:
-        """Store a new seal of the same messages before it is sent."""
-        self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
+    def refuse(self, number: int, problem: str) -> None:
+        """Set the state of an answer to the name of a problem, and keep everything for the next run.
 
-    def bundle(self, number: int) -> bytes | None:
-        """Return the sealed bundle of an answer; None if it is settled, or waits for its evaluation."""
-        found = self._store.execute("SELECT bundle FROM answers WHERE no = ?", (number,)).fetchone()[0]
-        return None if found is None else bytes(found)
-
-    def settle(self, numbers: Iterable[int], state: str) -> None:
-        """Set the state of answers, ``stored`` or the name of a problem, and delete everything else about them."""
+        Of an uncertain answer only the bundle is kept: it may be sent again, but nothing else may be.
+        """
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            erased = "messages = NULL, admission = NULL, pending = NULL, code = NULL, bundle = NULL, sealed_to = NULL"
-            statement = f"UPDATE answers SET state = ?, {erased} WHERE no = ?"
-            self._store.executemany(statement, [(state, number) for number in numbers])
+            self._store.execute("UPDATE entries SET state = ? WHERE no = ?", (problem, number))
+            if problem == UNCERTAIN:
+                self._write(number, Answer(b"", bundle=self.read(number).bundle))
+
+    def resume(self) -> None:
+        """Let all answers that were refused, and not settled, wait again."""
+        self._store.execute("UPDATE entries SET state = 'waiting' WHERE step <> ''")
+
+    def settle(self, numbers: Iterable[int], state: str) -> None:
+        """Set the state of answers, ``stored`` or the name of a problem, and erase everything else about them."""
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            for number in numbers:
+                self._store.execute("UPDATE contents SET data = ZEROBLOB(LENGTH(data)) WHERE no = ?", (number,))
+                statement = "UPDATE entries SET state = ?, step = '', sealed_to = x'', again = 0 WHERE no = ?"
+                self._store.execute(statement, (state, number))
 
     def states(self) -> dict[str, int]:
         """Return the number of answers in each state."""
-        return dict(self._store.execute("SELECT state, COUNT(*) FROM answers GROUP BY state ORDER BY state"))
+        return dict(self._store.execute("SELECT state, COUNT(*) FROM entries GROUP BY state ORDER BY state"))
 
     def close(self) -> None:
         """Close the file."""
         self._store.close()
+
+
+def _packed(answer: Answer | None, size: int) -> bytes:
+    """Return the content of an answer in a fixed number of bytes: five lengths, the fields, and zeros.
+
+    >>> _unpacked(_packed(Answer(b"ab", bundle=b"c"), 30))
+    Answer(messages=b'ab', admission=b'', pending=b'', code=b'', bundle=b'c')
+    """
+    fields = () if answer is None else astuple(answer)
+    data = _LENGTHS.pack(*map(len, fields)) + b"".join(fields) if fields else b""
+    if len(data) > size:
+        raise WireError(f"an answer of the journal must have at most {size:,} bytes, got {len(data):,}")
+    return data.ljust(size, b"\0")
+
+
+def _unpacked(data: bytes) -> Answer:
+    fields, start = [], _LENGTHS.size
+    for length in _LENGTHS.unpack_from(data):
+        fields.append(bytes(data[start : start + length]))
+        start += length
+    return Answer(*fields)

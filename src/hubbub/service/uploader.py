@@ -1,44 +1,47 @@
 """The client of a shuffler: randomize each answer once, seal it, and upload it until it is known to be stored.
 
 Randomized messages and sealed bundles are written to a journal before the first attempt. A bundle is sent unchanged
-until there is a response; only the problem ``outdated-keys``, which says that it was not stored, makes the uploader
-seal the same randomized messages again, with the same admission. A lost response, a crash or a key rotation therefore
-never counts an answer twice. The secrets of a token are written to the journal before it is requested, for the same
-reason: an issuer answers only the same request again.
+until there is a response; only the problem ``outdated-keys``, if the signed key lists confirm it, makes the uploader
+seal the same randomized messages again. Every bundle of an answer has the same ticket or token, or with open admission
+the same random id, which the shuffler takes once. A lost response, a crash, a key rotation or a proxy that lies
+therefore never counts an answer twice. The secrets of a token are written to the journal before it is requested, for
+the same reason: an issuer answers only the same request again.
+
+Refusals are not signed, so none of them makes the journal forget an answer before its round is over by the contract
+and by this device's clock.
 """
 
 import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from hubbub.bits.exact import Buffered
 from hubbub.canonical import Fields, canonical, parse
 from hubbub.device import payloads, record_payloads
-from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
+from hubbub.errors import InvalidInput, NoResponse, WireError, reject
 from hubbub.service.evaluation import (
-    StringKeys,
+    ClientKeys,
     UnsealedString,
     admissions_size,
     draw_blind,
     evaluation_request,
     seal_strings,
 )
-from hubbub.service.journal import Answer, Journal
+from hubbub.service.journal import STORED, UNCERTAIN, WAITING, Answer, Journal
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.evaluations import MAX_EVALUATIONS
-from hubbub.service.task.keylist import KeyList, PublicKey
+from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.tagkeys import TagKeys
 from hubbub.service.task.tokens import PendingToken, challenge
 from hubbub.service.transport import Response
 
 ATTEMPTS = 12
 """Attempts per request; afterwards the journal keeps the bundles for the next run."""
-UNCERTAIN = "uncertain"
-"""State of an answer that may have been counted before the shuffler's store was restored; it is final."""
+OUTDATED, SPENT = "outdated-keys", "token-spent"
 LIMIT = "evaluation-limit"
 """The problem of an account, or of a key, whose evaluations are used up for now."""
 LONGEST_PAUSE = 60.0
@@ -121,77 +124,89 @@ class Uploader:
             return
         if admissions is None and terms.kind != "open":
             raise InvalidInput(f"the contract admits by {terms.kind}: each answer needs a {terms.kind}")
+        if admissions is not None and terms.kind == "open":
+            raise InvalidInput("the contract admits everyone: its answers have neither tickets nor tokens")
         strings = self.contract.strings is not None
         size = admissions_size(self.contract) if strings else terms.size
-        keys = None if strings else self._retry(self._fetch)
+        keys = None if strings else self._retry(self._fetch_keys)
 
         def answers() -> Iterator[Answer]:
-            for record, admission in paired(records, admissions or (lambda: b""), terms.kind):
+            for record, admission in paired(records, admissions or self._new_id, terms.kind):
                 if len(admission) != size:
                     reject(f"an admission of kind {terms.kind!r}", f"have {size} bytes", len(admission))
                 messages = self._randomize(record, source)
                 if keys is None:
                     scalar = draw_blind(self.contract, entropy=self.entropy)
-                    yield Answer(messages, admission=admission, pending=scalar)
+                    yield Answer(messages, admission, pending=scalar)
                 else:
-                    yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
+                    one = Answer(messages, admission)
+                    yield replace(one, bundle=self._seal(one, keys))
 
-        self.journal.fill(answers())
+        self.journal.fill(answers(), b"" if keys is None else keys.ids)
+
+    def _new_id(self) -> bytes:
+        """Draw the id of an answer, which stands where others have a ticket or token."""
+        return self.entropy(self.contract.admission.size)
 
     def _pending(self, records: Iterable[Record], codes: Iterable[str], source: Buffered) -> Iterator[Answer]:
         """Yield answers with the secrets of the tokens that they wait for."""
         for record, code in paired(records, codes, "code"):
             pending = PendingToken.generate(self.contract.admission.key, entropy=self.entropy)
-            yield Answer(self._randomize(record, source), pending=pending.to_bytes(), code=code)
+            yield Answer(self._randomize(record, source), pending=pending.to_bytes(), code=code.encode())
 
-    def _randomize(self, record: Record, source: Buffered) -> list[bytes]:
+    def _randomize(self, record: Record, source: Buffered) -> bytes:
         if self.contract.strings is not None:
             plan = self.contract.plan
-            return [plan.check_payload(record)] if isinstance(record, bytes) else payloads(record, plan)
+            return plan.check_payload(record) if isinstance(record, bytes) else b"".join(payloads(record, plan))
         if not isinstance(record, int):
             reject("a record", "be a number, as hubbub.device.encode returns it")
-        return record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
+        return b"".join(record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots])
 
     def fetch_tokens(self) -> None:
-        """Request the tokens that answers wait for, and seal these answers; a refused request settles its answer."""
+        """Request the tokens that answers wait for; without one, an answer is refused."""
         terms = self.contract.admission
         challenged = challenge(terms.issuer, self.contract.task)
-        keys: tuple[PublicKey, PublicKey] | None = None
         while requests := self.journal.requests(self.per_request):
             if self.issuer is None:
                 raise InvalidInput("the journal has answers without tokens: name the issuer to request them from")
-            if self.contract.strings is None:
-                keys = keys or self._retry(self._fetch)
             for number, secrets, code in requests:
                 pending = PendingToken.from_bytes(secrets)
                 response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
                 if response.refused:
-                    self.journal.settle([number], response.problem)
+                    self._refuse(number, response.problem)
                     continue
                 token = pending.finalize(terms.key, challenged, response.body)
-                if keys is None:
-                    self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy), token)
-                    continue
-                self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
+                self.journal.unseal(number, self._new_blind(), token)
+
+    def _new_blind(self) -> bytes:
+        """Draw the blind of a string; other answers need none."""
+        return b"" if self.contract.strings is None else draw_blind(self.contract, entropy=self.entropy)
+
+    def seal_answers(self) -> None:
+        """Seal the answers that have their tokens, or had a bundle of an earlier version."""
+        keys: ClientKeys | None = None
+        while waiting := self.journal.unsealed(self.per_request):
+            keys = keys or self._retry(self._fetch_keys)
+            self.journal.seal([(number, self._seal(one, keys)) for number, one in waiting], keys.ids)
 
     def evaluate_strings(self, *, patient: bool = True) -> None:
         """Ask for the evaluations that strings wait for, and seal these strings; a refused request settles them.
 
         Unless ``patient``, those whose evaluations are used up are left for later.
         """
-        keys: StringKeys | None = None
+        keys: ClientKeys | None = None
         limit, passed = min(self.per_request, MAX_EVALUATIONS), 0
         for _ in range(self.attempts):
             while waiting := self.journal.unsealed(limit, passed):
-                keys = keys or self._retry(self._fetch_string_keys)
-                answers = [UnsealedString(*one) for one in waiting]
-                if not all(keys.supersede(one.before, admitted=self._admitted) for one in answers):
+                keys = keys or self._retry(self._fetch_keys)
+                answers = [self._unsealed(*one) for one in waiting]
+                if not all(keys.supersede(one.before) for one in answers):
                     keys = None
                     break
                 body = evaluation_request(answers, self.contract, keys)
                 ask = functools.partial(self.transport.evaluate, self.contract.id, body)
                 response = self._retry(ask, 200, "" if patient else LIMIT)
-                if response.problem == "outdated-keys":
+                if response.problem == OUTDATED:
                     keys = None
                     break
                 if response.problem and len(answers) > 1:
@@ -202,34 +217,42 @@ class Uploader:
                     passed = answers[0].number
                     continue
                 if response.refused:
-                    self.journal.settle([answers[0].number], response.problem)
+                    self._refuse(answers[0].number, response.problem)
                     continue
                 bundles = seal_strings(answers, response.body, self.contract, keys, entropy=self.entropy)
                 self.journal.seal(zip((one.number for one in answers), bundles, strict=True), keys.ids)
             else:
                 return
-        raise Infeasible("the analyzer's keys changed during every attempt; try again later")
+        raise NoResponse("the analyzer's keys changed during every attempt")
 
-    @property
-    def _admitted(self) -> bool:
-        """True if a ticket or token keeps the shuffler from counting a person twice."""
-        return self.contract.admission.kind != "open"
+    def _unsealed(self, number: int, one: Answer) -> UnsealedString:
+        if not one.pending:
+            # It comes from a journal of an earlier version.
+            self.journal.unseal(number, self._new_blind())
+            one = self.journal.read(number)
+        return UnsealedString(number, one.messages, one.admission, one.pending, self.journal.sealed_to(number))
 
     def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
         return self._retry(lambda: issuer.request(body, code), 200)
 
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
-        """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
+        """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far.
+
+        Answers that an earlier run left refused are tried again.
+        """
+        self.journal.resume()
         self.fetch_tokens()
         settled = 0
-        if self.contract.strings is not None:
+        if self.contract.strings is None:
+            self.seal_answers()
+        else:
             # An account whose evaluations are used up must not keep the others waiting.
             self.evaluate_strings(patient=False)
             settled = self._send_sealed(progress, settled)
             self.evaluate_strings()
         self._send_sealed(progress, settled)
         states = self.journal.states()
-        stored, left, uncertain = (states.pop(state, 0) for state in ("stored", "waiting", UNCERTAIN))
+        stored, left, uncertain = (states.pop(state, 0) for state in (STORED, WAITING, UNCERTAIN))
         return Sent(stored, left, states, uncertain)
 
     def _send_sealed(self, progress: Callable[[int], None], settled: int) -> int:
@@ -237,7 +260,7 @@ class Uploader:
         while waiting := self.journal.waiting(self.per_request):
             problem = self._send(waiting)
             if problem is None:
-                self.journal.settle([number for number, _ in waiting], "stored")
+                self.journal.settle([number for number, _ in waiting], STORED)
             elif len(waiting) > 1:
                 # Sent one by one, they show which of them was refused.
                 for one in waiting:
@@ -251,41 +274,57 @@ class Uploader:
     def _send_one(self, number: int, bundle: bytes) -> None:
         problem = self._send([(number, bundle)])
         if problem is None:
-            self.journal.settle([number], "stored")
+            self.journal.settle([number], STORED)
         else:
             self._settle_one(number, problem)
 
     def _settle_one(self, number: int, problem: str) -> None:
         """Record a refusal, or seal again if the keys were outdated, which means that the bundle was not stored."""
         for attempt in range(self.attempts):
-            if problem != "outdated-keys":
-                self.journal.settle([number], problem)
+            if attempt == self.attempts - 1 and problem == OUTDATED:
+                break
+            if problem == SPENT and self.journal.sealed_again(number):
+                # An earlier bundle of this answer was stored, although the client was told that it was not.
+                self.journal.settle([number], STORED)
                 return
-            bundle = self._seal_again(number, attempt)
-            if bundle is None:
+            bundle = self._seal_again(number, attempt) if problem == OUTDATED else b""
+            if not bundle:
+                if problem != OUTDATED:
+                    self._refuse(number, problem)
                 return
             outcome = self._send([(number, bundle)])
             if outcome is None:
-                self.journal.settle([number], "stored")
+                self.journal.settle([number], STORED)
                 return
             problem = outcome
-        raise Infeasible("the shuffler's keys changed during every attempt; try again later")
+        raise NoResponse("answers are refused for outdated keys, which the signed lists still have")
 
-    def _seal_again(self, number: int, attempt: int) -> bytes | None:
-        """Return a bundle of the same answer for the current keys, which is in the journal; None if it was refused."""
-        if self.contract.strings is None:
-            bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
-            self.journal.replace(number, bundle)
-            return bundle
-        keys = self._retry(self._fetch_string_keys)
-        if not keys.supersede(self.journal.sealed_to(number), admitted=self._admitted):
-            # The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
+    def _refuse(self, number: int, problem: str) -> None:
+        """Record a refusal, which nobody signed: the answer is forgotten only if its round is over by this clock."""
+        if self.contract.over_at(self.now(), self.journal.round):
+            self.journal.settle([number], problem)
+        else:
+            self.journal.refuse(number, problem)
+
+    def _seal_again(self, number: int, attempt: int) -> bytes:
+        """Return a bundle of the same answer for the current keys, which is in the journal; empty if it was refused."""
+        answer = self.journal.read(number)
+        if not answer.admission:
+            # The shuffler's store was restored: the answer may be counted, and its ticket, token or id be forgotten.
+            self.journal.refuse(number, UNCERTAIN)
+            return b""
+        keys = self._retry(self._fetch_keys)
+        if not keys.supersede(self.journal.sealed_to(number)):
+            # A proxy says so, and the signed lists do not: the bundle may be stored.
             self.pause(min(LONGEST_PAUSE, 0.25 * 2**attempt))
-            return self.journal.bundle(number)
-        # Another key has other tags: the string is evaluated again, with another blind.
-        self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy))
-        self.evaluate_strings()
-        return self.journal.bundle(number)
+            return answer.bundle
+        if self.contract.strings is None:
+            self.journal.seal([(number, self._seal(answer, keys))], keys.ids)
+        else:
+            # Another key has other tags: the string is evaluated again, with another blind.
+            self.journal.unseal(number, self._new_blind())
+            self.evaluate_strings()
+        return self.journal.read(number).bundle
 
     def _send(self, bundles: list[tuple[int, bytes]]) -> str | None:
         """Return None if the bundles are stored, or the name of the problem if they are refused."""
@@ -322,16 +361,8 @@ class Uploader:
             self.pause(seconds)
         raise NoResponse(f"the service accepted nothing in {self.attempts} attempts: {reason}")
 
-    def _fetch(self) -> tuple[PublicKey, PublicKey]:
-        """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
-        return self._read_keys()[:2]
-
-    def _fetch_string_keys(self) -> StringKeys:
-        analyzer, shuffler, tag, listed = self._read_keys()
-        return StringKeys(analyzer, shuffler, tag, frozenset(key.id for key in listed.keys))
-
-    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes, KeyList]:
-        """Return the keys of both services, for strings the tag key of the analyzer's key, and the shuffler's list."""
+    def _fetch_keys(self) -> ClientKeys:
+        """Return the keys to seal with, each signed by its operator."""
         contract, now = self.contract, self.now()
         names = ("shuffler", "analyzer", "analyzer_key_id", *(("tags",) if contract.strings is not None else ()))
         text = self.transport.keys(contract.id)
@@ -350,15 +381,16 @@ class Uploader:
             if used.id not in tags.keys:
                 raise WireError("'tags' of the key document must have the tag key of the analyzer's key in use")
             tag = tags.keys[used.id]
-        return used, shuffler.active(contract.suite), tag, shuffler
+        listed = frozenset(key.id for key in shuffler.keys)
+        return ClientKeys(used, shuffler.active(contract.suite), listed, tag)
 
-    def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
+    def _seal(self, answer: Answer, keys: ClientKeys) -> bytes:
         layout = self.contract.layout_of(self.journal.round)
-        analyzer, shuffler = keys
-        inner, outer = (sealing.load_public(key.suite, key.public) for key in keys)
+        inner, outer = (sealing.load_public(key.suite, key.public) for key in (keys.analyzer, keys.shuffler))
+        messages = self.journal.messages(answer)
         filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]
-        slots = [sealing.seal_slot(message, layout, analyzer.id, inner) for message in filled]
-        return sealing.seal_bundle(slots, layout, shuffler.id, outer, admission)
+        slots = [sealing.seal_slot(message, layout, keys.analyzer.id, inner) for message in filled]
+        return sealing.seal_bundle(slots, layout, keys.shuffler.id, outer, answer.admission)
 
 
 def paired(records: Iterable[Record], given: Iterable[T] | Callable[[], T], what: str) -> Iterator[tuple[Record, T]]:

@@ -1,4 +1,4 @@
-"""Write the golden files of wire version 2: ``python -m tests.service.golden.write``, only when the version changes.
+"""Write the golden files of the wire: ``python -m tests.service.golden.write``, only when a version changes.
 
 The reference implementation seals suite 1 with fixed ephemeral keys, so these bytes are reproducible. The library
 accepts no fixed randomness for suite 2, so those bytes differ in every run.
@@ -18,7 +18,7 @@ from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.manifest import Counter, Gap, KeysInUse, Manifest, Receipt, digest
 from hubbub.service.task.sealing import replay_id, seal_bundle, seal_slot, slot_id
 
-FILE = Path(__file__).parent / "wire2.json"
+FILE = Path(__file__).parent / "wire3.json"
 ANALYZER_KEY, SHUFFLER_KEY = 0x0102, 0x0304
 REPORTS: list[bytes | None] = [bytes([0b101]), None, bytes([0b111])]
 
@@ -37,8 +37,15 @@ def bundle(name: str, slots: list[bytes], task: bytes, *, bound: bytes | None = 
     """Seal a bundle; ``bound`` is the task in ``info`` if it differs from the task in the header."""
     number = key.to_bytes(2, "big")
     inner = TICKET_KEY.mint(task, name) + b"".join(slots)
-    body = sealed(name, "shuffler", inner, b"hubbub/2 bundle" + (bound or task) + number)
-    return b"HBB2\x01\0" + number + task + body
+    body = sealed(name, "shuffler", inner, b"hubbub/3 bundle" + (bound or task) + number)
+    return b"HBB3\x01\0" + number + task + body
+
+
+def older(slots: list[bytes], task: bytes) -> bytes:
+    """Seal a bundle of version 2 under the magic of version 3."""
+    number = SHUFFLER_KEY.to_bytes(2, "big")
+    inner = TICKET_KEY.mint(task, "older") + b"".join(slots)
+    return b"HBB3\x01\0" + number + task + sealed("older", "shuffler", inner, b"hubbub/2 bundle" + task + number)
 
 
 def good(task: bytes) -> tuple[list[bytes], bytes]:
@@ -68,16 +75,17 @@ def bad(task: bytes) -> list[dict[str, str]]:
         ),
         "slot sealed as a bundle": (
             "slot",
-            slots[0][:2] + sealed("g", "analyzer", b"\x02\x01\x05", b"hubbub/2 bundle" + task + slots[0][:2]),
+            slots[0][:2] + sealed("g", "analyzer", b"\x02\x01\x05", b"hubbub/3 bundle" + task + slots[0][:2]),
             "cannot-open",
         ),
         "slot with a zero key share": ("slot", slots[0][:2] + bytes(32) + slots[0][34:], "cannot-open"),
         "slot one byte short": ("slot", slots[0][:-1], "wrong-length"),
         "slot one byte long": ("slot", slots[0] + b"\0", "wrong-length"),
         "empty slot": ("slot", b"", "wrong-length"),
-        "bundle with another magic": ("bundle", b"HBC2" + whole[4:], "malformed"),
+        "bundle with another magic": ("bundle", b"HBC3" + whole[4:], "malformed"),
         "bundle that starts like a message": ("bundle", b"HB\x02\x01" + whole[4:], "malformed"),
-        "bundle of version 1": ("bundle", b"HBB1" + whole[4:], "bad-version"),
+        "bundle of version 2": ("bundle", b"HBB2" + whole[4:], "bad-version"),
+        "bundle of version 2 with a new magic": ("bundle", older(slots, task), "cannot-open"),
         "bundle of suite 2": ("bundle", whole[:4] + b"\x02" + whole[5:], "cannot-open"),
         "bundle under another key id": ("bundle", whole[:6] + b"\x03\x05" + whole[8:], "cannot-open"),
         "bundle with reserved bits": ("bundle", whole[:5] + b"\x01" + whole[6:], "malformed"),

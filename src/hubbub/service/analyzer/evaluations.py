@@ -78,7 +78,7 @@ class Evaluations:
         terms = contract.strings
         assert terms is not None
         try:
-            request = EvaluationRequest.from_bytes(body, terms.group, contract.admission.size)
+            request = EvaluationRequest.from_bytes(body, terms.group, contract.admission.shown)
         except InvalidInput as error:
             raise Problem("malformed", str(error)) from None
         clients = self._clients(contract, request)

@@ -46,6 +46,7 @@ KINDS = {
     "unknown-issuer-key": Kind(422, "The token request does not name a key of this issuer."),
     "evaluation-limit": Kind(429, "The evaluations of a key or of a client are used up; try again later."),
     "busy": Kind(429, "The service is overloaded; try again later."),
+    "wrong-version": Kind(503, "Another version of hubbub made the bundle; update the client, and send it again."),
     "unavailable": Kind(503, "The service cannot store anything at this time; try again later."),
 }
 """All problems, ordered by status."""

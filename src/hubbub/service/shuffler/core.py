@@ -23,23 +23,11 @@ from hubbub.service.shuffler.statements import Statements
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
-from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Counter
 from hubbub.service.task.series import RoundStatus
 
 MAX_BATCH_SIZE = 2_000_000
 """Default number of bundles at which a bucket is released before its epoch ends."""
-ROUND_GRACE = 300.0
-"""Maximum seconds of real time after the end of a round until a bucket below the minimum expires."""
-
-
-def round_grace(contract: Contract) -> float:
-    """Return the real time after which the bundles of a round that is over expire: a tenth of a round at most.
-
-    The clock may have jumped, and return; until they expire, the next round waits.
-    """
-    epochs = contract.series.round_epochs if contract.series else 1
-    return min(ROUND_GRACE, epochs * contract.epoch / 10)
 
 
 class Shuffler:
@@ -143,7 +131,7 @@ class Shuffler:
 
         A clock that jumps, forward or back, can hasten or delay a release, but never makes a batch smaller than the
         contract allows. Bundles below the minimum expire only when the clock has been past the end of the task for a
-        whole epoch of real time, or past the end of their round for :func:`round_grace`.
+        whole epoch of real time, or past the end of their round for ``round_grace``.
         """
         contract, row, clock = task.contract, task.row, self._context.clock
         if row.state != "open" or self._restores.paused(row.id):
@@ -167,7 +155,7 @@ class Shuffler:
         """Move a bucket whose round is over on to the current round, as soon as its bundles allow it."""
         row, contract, now = task.row, task.contract, self._context.clock.monotonic()
         since = self._overdue.setdefault((row.id, row.bucket), now)
-        expire = now - since >= round_grace(contract)
+        expire = now - since >= contract.round_grace
         if self._buckets.turn(row, contract, task.keys, epoch, lease, expire=expire):
             self._overdue.pop((row.id, row.bucket), None)
 

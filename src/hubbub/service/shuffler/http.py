@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hubbub.bundles import ADMISSION_SIZES
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
 from hubbub.service.runtime.connection import COMPLETE
@@ -24,6 +25,7 @@ from hubbub.service.runtime.metrics import LatencyHistogram
 from hubbub.service.runtime.ratelimit import RateLimiter, RetryPauses
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
+from hubbub.service.shuffler.uploads import VERSION_SECONDS
 from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.sealing import MAX_BUNDLES
 
@@ -172,6 +174,9 @@ class UploadApp:
         if media_type != MEDIA_TYPE:
             raise Problem("wrong-media-type", f"the media type must be {MEDIA_TYPE.decode()}")
         length = http.declared_length(content_length, self._limits.max_body)
+        if length and length % size and not length % (size - ADMISSION_SIZES["open"]):
+            # With open admission, bundles of version 2 had no id.
+            raise Problem("wrong-version", retry_after=VERSION_SECONDS)
         if not length or length % size:
             raise Problem("wrong-length", f"a bundle of this task has {size} bytes")
         if length > self._limits.max_bundles * size:

@@ -24,6 +24,8 @@ class ServedTask:
     keys: KeyList | None
     verifier: Verifier
     """The check of the admissions of the open bucket's round."""
+    since: float
+    """The real time at which this process saw the round begin."""
 
 
 class TaskRegistry:
@@ -46,13 +48,14 @@ class TaskRegistry:
                 # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
                 self._context.keyring.support(contract.suite)
+                same = known is not None and known.row.round == row.round
+                since = known.since if known and same else self._context.clock.monotonic()
                 if row.state == "open":
-                    same = known is not None and known.row.round == row.round
                     check = known.verifier if known and same else self._verifier(contract, row.round)
                 else:
                     # The key of a finished task may be gone.
                     check = refusing_verifier(contract.task)
-                tasks[row.id] = ServedTask(row, contract, self._list(contract.analyzer), check)
+                tasks[row.id] = ServedTask(row, contract, self._list(contract.analyzer), check, since)
             self._tasks = tasks
 
     def _list(self, identity: bytes) -> KeyList | None:

@@ -23,6 +23,8 @@ from hubbub.service.task.sealing_batch import bundle_job
 CONFIRMED_SECONDS = 60.0
 """Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""
 
+VERSION_SECONDS = 3600
+"""Seconds after which a client of another version may ask again."""
 _Ciphers = tuple[BlockCipher, SlotCipher]
 ATTEMPTS = 5
 """Transactions for the same uploads: one, another if tokens are spent, more if other processes spend some meanwhile."""
@@ -127,9 +129,9 @@ class Uploads:
             accepted = self._store.accepted(served.row, replay_ids)
             positions = [position for position in positions if replay_ids[position] not in accepted]
             if positions and not is_open:
-                raise Problem(self._closed(contract))
+                raise self._closed(contract, served.row.state)
             for position in positions:
-                wrong = _wrong_round(rounds[position], served.row.round, position)
+                wrong = self._wrong_round(served, rounds[position], served.row.round, position)
                 if wrong is not None:
                     raise wrong
                 if self._keyring.private(key_ids[position]) is None:
@@ -138,10 +140,24 @@ class Uploads:
         kept, ids = tuple(bundles[one] for one in positions), tuple(key_ids[one] for one in positions)
         return Upload(served, kept, ids, tuple(positions))
 
-    def _closed(self, contract: Contract) -> str:
-        """Return the name of the problem of a task that accepts nothing now."""
+    def _closed(self, contract: Contract, state: str) -> Problem:
+        """Return the problem of a task that accepts nothing now; final only if the store says so, not the clock."""
+        if state == "open":
+            return Problem("unavailable", "the task is not open by the clock of the service", retry_after=60)
         ended = contract.epoch_at(self._clock.now()) >= contract.task_end
-        return "series-ended" if contract.series is not None and ended else "closed-task"
+        return Problem("series-ended" if contract.series is not None and ended else "closed-task")
+
+    def _wrong_round(self, task: ServedTask, number: int, current: int, position: int) -> Problem | None:
+        """Return the problem of a bundle that is not of the current round, final only after the grace of the round.
+
+        The clock may have jumped: until then, a round that is over may return.
+        """
+        if number < current and self._clock.monotonic() - task.since >= task.contract.round_grace:
+            return Problem("closed-round", index=position)
+        if number != current:
+            when = "is over" if number < current else "has not begun"
+            return Problem("unavailable", f"the round of a bundle {when}", index=position, retry_after=5)
+        return None
 
     def _have(self, key_ids: Sequence[int]) -> bool:
         return all(self._keyring.private(key_id) is not None for key_id in set(key_ids))
@@ -316,8 +332,8 @@ class Uploads:
         A client that retried in the meantime was told so, may have sealed again, and would be counted twice.
         """
         if view.state != "open":
-            return Problem(self._closed(view.served.contract))
-        wrong = _wrong_round(bundle.round, view.number, bundle.position)
+            return self._closed(view.served.contract, view.state)
+        wrong = self._wrong_round(view.served, bundle.round, view.number, bundle.position)
         restored = view.phases.get(bundle.shuffler_key_id) == "restored"
         return wrong or Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
 
@@ -339,15 +355,9 @@ class Uploads:
         return ciphers
 
 
-def _wrong_round(number: int, current: int, position: int) -> Problem | None:
-    """Return the problem of a bundle that is not of the current round; it may be repeated if its round is to come."""
-    if number < current:
-        return Problem("closed-round", index=position)
-    if number > current:
-        return Problem("unavailable", "the round of a bundle has not begun", index=position, retry_after=5)
-    return None
-
-
 def _problem(error: SealError, position: int | None = None) -> Problem:
-    name = error.reason if error.reason in ("wrong-length", "cannot-open") else "malformed"
-    return Problem(name, index=error.index if position is None else position)
+    known = {"wrong-length": "wrong-length", "cannot-open": "cannot-open", "bad-version": "wrong-version"}
+    name = known.get(error.reason, "malformed")
+    # Not a final refusal: a client that is updated seals the same answer again.
+    retry_after = VERSION_SECONDS if name == "wrong-version" else None
+    return Problem(name, index=error.index if position is None else position, retry_after=retry_after)

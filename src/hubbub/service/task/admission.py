@@ -1,9 +1,11 @@
 """Admission: the proof in every bundle that its sender may send one, so that nobody fills a batch alone.
 
-A contract names one kind. ``open`` admits everyone. A *ticket* has 32 bytes, ``serial 16 | MAC 16``, made by an
+A contract names one kind. ``open`` admits everyone; in place of a proof, a bundle has the random *id* of its answer. A
+*ticket* has 32 bytes, ``serial 16 | MAC 16``, made by an
 operator with accounts; the serial is a pseudorandom function of task and account, so an account has one ticket per task
 and asking again gives the same one. A *token* is blindly signed (:mod:`hubbub.service.task.tokens`). The shuffler
-verifies the proof and spends its id in the transaction that stores the bundle.
+verifies the proof and spends its id in the transaction that stores the bundle: whatever is sealed again, by whatever
+key, is stored once.
 """
 
 import functools
@@ -42,7 +44,7 @@ class Admission:
     """The terms of admission in a contract: kind, name of the issuer and, for tokens, the issuer's public key.
 
     >>> Admission("ticket", "accounts.example").size, Admission().size
-    (32, 0)
+    (32, 16)
     """
 
     kind: Kind = "open"
@@ -68,8 +70,13 @@ class Admission:
 
     @property
     def size(self) -> int:
-        """Bytes of admission in a bundle."""
+        """Bytes of admission in a bundle: of the ticket, of the token, or of the id of an answer."""
         return ADMISSION_SIZES[self.kind]
+
+    @property
+    def shown(self) -> int:
+        """Bytes of admission in a request for an evaluation; the analyzer never sees the id of an answer."""
+        return 0 if self.kind == "open" else self.size
 
     def to_document(self) -> dict[str, Json]:
         """Return the admission as a JSON object."""
@@ -188,17 +195,17 @@ class Verifier:
         """Return True if an admission is valid for the task; in constant time for tickets."""
         match self.kind:
             case "open":
-                return admission == b""
+                return len(admission) == self.size
             case "ticket":
                 return check_ticket(self.key, self.task, admission)
             case "token":
                 return _token_verifier(self.key, self.issuer, self.task).valid(admission)
 
     def token_id(self, admission: bytes) -> bytes:
-        """Return the id under which a valid admission is spent; empty if admission is open."""
+        """Return the id under which a valid admission is spent."""
         match self.kind:
             case "open":
-                return b""
+                return admission
             case "ticket":
                 return admission[:SERIAL_SIZE]
             case "token":

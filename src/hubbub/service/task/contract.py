@@ -31,6 +31,8 @@ MAX_CONTRACT_SIZE = 16 << 20
 """Largest contract, in bytes of JSON."""
 MAX_EPOCH = 2**40
 """Largest epoch number."""
+ROUND_GRACE = 300.0
+"""Maximum seconds of real time after the end of a round until what is left of it is given up."""
 STRINGS = "strings"
 EXPORT = "export"
 """The optional term of a contract that lets opened batches leave the analyzer's store; absence means no."""
@@ -186,6 +188,20 @@ class Contract:
     def accepts_at(self, time: float) -> bool:
         """Return True if bundles are accepted at this time."""
         return self.task_start <= self.epoch_at(time) < self.task_end
+
+    def over_at(self, time: float, number: int) -> bool:
+        """Return True if a round has been over for longer than any service waits for a clock that is wrong."""
+        end = self.task_end if self.series is None else self.task_start + number * self.series.round_epochs
+        return time >= (end + 1) * self.epoch + ROUND_GRACE
+
+    @property
+    def round_grace(self) -> float:
+        """Real time after which what is left of a round that is over is given up: a tenth of a round at most.
+
+        The clock of a service may have jumped, and return; until then, the next round waits.
+        """
+        epochs = self.series.round_epochs if self.series else 1
+        return min(ROUND_GRACE, epochs * self.epoch / 10)
 
     @property
     def rounds(self) -> int:

@@ -28,16 +28,18 @@ Data = bytes | memoryview
 REASONS = ("malformed", "wrong-length", "cannot-open", "bad-version", "bad-kind", "bad-padding")
 """The reasons for which bytes are rejected."""
 VERSION = 2
+"""Version of slots."""
+BUNDLE_VERSION = 3
 FILLER, REPORT = 0, 1
 ID_SIZE = 16
 MAX_BUNDLES = 256
 """Most bundles in one upload."""
 MAX_KEY_ID = 2**16 - 1
 _FAMILY = b"HBB"
-_MAGIC = _FAMILY + str(VERSION).encode()
+_MAGIC = _FAMILY + str(BUNDLE_VERSION).encode()
 _SUITE, _RESERVED, _KEY, _TASK = 4, 5, slice(6, 8), slice(8, HEADER_SIZE)
 _SLOT_KEY = slice(0, 2)
-BUNDLE_INFO, SLOT_INFO = b"hubbub/2 bundle", b"hubbub/2 slot"
+BUNDLE_INFO, SLOT_INFO = b"hubbub/3 bundle", b"hubbub/2 slot"
 """The prefixes of HPKE's ``info``; the task and the key id follow."""
 
 
@@ -138,9 +140,7 @@ def open_slot(sealed: Data, layout: BundleLayout, private: Private) -> bytes | N
     return None
 
 
-def seal_bundle(
-    slots: Sequence[bytes], layout: BundleLayout, key_id: int, public: Public, admission: bytes = b""
-) -> bytes:
+def seal_bundle(slots: Sequence[bytes], layout: BundleLayout, key_id: int, public: Public, admission: bytes) -> bytes:
     """Seal the admission and all slots of one client to the shuffler."""
     if len(slots) != layout.slots or any(len(slot) != layout.slot_size for slot in slots):
         reject("a bundle", f"have {layout.slots} sealed slots of {layout.slot_size} bytes")

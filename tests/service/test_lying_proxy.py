@@ -1,0 +1,93 @@
+"""A proxy that lies: whatever it does with uploads and answers, an honest person is counted at most once."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from tests.service.admissions import BY_TICKET, TICKET_KEY, TOKEN_KEY, issued
+from tests.service.proxy import Liar, LyingTransport
+from tests.service.system import System, clear_plan
+from tests.service.test_uploader import Wire
+
+from hubbub.errors import HubbubError
+from hubbub.service.journal import Journal
+from hubbub.service.runtime.problems import KINDS
+from hubbub.service.task.admission import Admission
+from hubbub.service.task.tokens import challenge
+from hubbub.service.uploader import Uploader
+
+OPEN, BY_TOKEN = Admission(), Admission("token", "issuer.example", TOKEN_KEY.public)
+LIES = [
+    *(("store", name) for name in ("outdated-keys", "token-spent", "uncertain", "closed-task")),
+    *(("drop", name) for name in ("outdated-keys", "closed-round")),
+    *((act, "outdated-keys") for act in ("delay", "swap", "freeze")),
+    *((act, None) for act in ("lose", "repeat", "swap", "claim")),
+]
+OTHERS = [("store", name) for name in KINDS if ("store", name) not in LIES]
+"""Every other problem, which a proxy states although it has stored the answer."""
+CASES = [
+    *((act, name, admission) for act, name in LIES for admission in (OPEN, BY_TICKET, BY_TOKEN)),
+    *((act, name, OPEN) for act, name in OTHERS),
+    ("reroute", "outdated-keys", OPEN),
+    ("reroute", None, BY_TICKET),
+]
+PEOPLE = 2
+
+
+def admissions(system: System) -> list[bytes] | None:
+    task = system.contract.task
+    match system.contract.admission.kind:
+        case "open":
+            return None
+        case "ticket":
+            return [TICKET_KEY.mint(task, str(person)) for person in range(PEOPLE)]
+        case _:
+            return [issued(TOKEN_KEY, challenge("issuer.example", task)) for _ in range(PEOPLE)]
+
+
+def rotate(system: System) -> None:
+    """Let all keys of both services be replaced, those of the shuffler until the old ones are destroyed."""
+    ring = system.shuffler.keyring
+    ring.rotate()
+    system.analyzer.rotate()
+    system.clock.advance(ring.lifetime + ring.grace)
+    system.shuffler.tick()
+    system.analyzer.advance()
+    system.shuffler.fetch_keys(system.link)
+
+
+@pytest.mark.parametrize(
+    ("act", "refusal", "admission"), CASES, ids=[f"{act}-{name}-{one.kind}" for act, name, one in CASES]
+)
+def test_whatever_a_proxy_does_everybody_counts_once(
+    tmp_path: Path, act: str, refusal: str | None, admission: Admission
+) -> None:
+    """Several runs of a client, with new keys between them, through a proxy that lies; the last run is honest."""
+    system = System(tmp_path, plan=clear_plan(PEOPLE, 100), admission=admission)
+    wire, path = Wire(system), tmp_path / "journal"
+    liar = LyingTransport(wire, Liar(act, refusal))
+    given = admissions(system)
+    for run in range(3):
+        journal = Journal(path, system.contract)
+        sender = Uploader(system.contract, liar, journal, attempts=4, pause=lambda _: None, now=system.clock.now)
+        if not len(journal):
+            sender.prepare([1 << person for person in range(PEOPLE)], given)
+        with contextlib.suppress(HubbubError):
+            sender.send()
+        assert system.counts().accepted <= PEOPLE
+        journal.close()
+        if run:
+            rotate(system)
+        liar.release(system.contract.id)
+    others = 0
+    if act == "reroute":
+        # The answer is sealed to a key of a later bucket, and waits for it.
+        others = len(system.fill(100))
+        system.next_epoch()
+    sender = Uploader(system.contract, wire, Journal(path, system.contract), attempts=4, now=system.clock.now)
+    outcome = sender.send()
+    # What is stored is reported as stored, and nothing is lost, unless a proxy said that it had stored what it had not.
+    lost = PEOPLE if act == "claim" else 0
+    assert (outcome.stored, outcome.refused, outcome.uncertain) == (PEOPLE, {}, 0)
+    assert system.counts().accepted == PEOPLE - lost + others
+    system.shut()
