@@ -47,7 +47,7 @@ def theorems(claim: Claim, watch: Watch = silent) -> list[Callable[[], Iterator[
 class _Task:
     """One claim, with e^ε in fixed point at the precision that each theorem needs."""
 
-    def __init__(self, claim: Claim, epsilon: Fraction, watch: Watch) -> None:
+    def __init__(self, claim: Claim, epsilon: Fraction, watch: Watch = silent) -> None:
         self.claim, self.epsilon, self.watch = claim, epsilon, watch
         self.digits = int(1 / claim.delta).bit_length()
 
