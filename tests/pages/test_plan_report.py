@@ -113,7 +113,7 @@ def test_a_series_is_stated_before_one_round() -> None:
     collusion = once.assumptions.collusion_epsilon
     assert named["collusion ε"] == f"{52 * collusion:.3g} for all 52 rounds, {collusion:.3g} per round"
     order = [name for name, _ in rows]
-    assert order.index("guarantee") < order.index("odds") < order.index("guarantee, per round")
+    assert order.index("guarantee") < order.index("odds") < order.index("per round")
     each = f"{once.epsilon:.4g}"
     for line in str(weekly).splitlines():
         assert each not in line or "per round" in line
