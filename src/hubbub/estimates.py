@@ -1,6 +1,7 @@
 """Estimated counts with error bars."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
+SHOWN = 10
+"""Labels that a note names."""
 LEVEL = 0.95
 """Confidence level of ``detectable`` and of the detection limit."""
 FORMAT = "hubbub estimate 1"
@@ -201,6 +204,15 @@ class Estimate:
         """Smallest true count of each label that is flagged with probability 95 % (Currie 1968), for all labels."""
         return np.asarray(self._critical() + float(ndtri(LEVEL)) * self.stderr)
 
+    @property
+    def excess(self) -> tuple[str, ...]:
+        """Labels that more people seem to have than were counted, by more than noise explains with probability 95 %.
+
+        No data cause that: some devices sent more than one answer, or the number of people is wrong.
+        """
+        low = self.unbiased - self._reach(self._miss(LEVEL, True))
+        return tuple(label for label, end in zip(self.labels, low.tolist(), strict=True) if end > self.n)
+
     def consistent(self) -> Self:
         """Return the nearest possible counts: in [0, n] and, if every person has exactly one label, adding up to n.
 
@@ -328,3 +340,16 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
+
+
+def excess_note(labels: Sequence[str]) -> str:
+    """Return the note about labels that more people seem to have than were counted; empty if there are none.
+
+    >>> excess_note(["green"])
+    'more than the number of people: green; some devices counted more than once, or people were miscounted'
+    """
+    if not labels:
+        return ""
+    rest = f" and {len(labels) - SHOWN:,} more" if len(labels) > SHOWN else ""
+    why = "some devices counted more than once, or people were miscounted"
+    return f"more than the number of people: {', '.join(labels[:SHOWN])}{rest}; {why}"

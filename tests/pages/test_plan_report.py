@@ -11,7 +11,8 @@ from tests.pages.structure import check_page
 import hubbub as hb
 from hubbub.pages import explanation, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
-from hubbub.privacy import success_rate
+from hubbub.pages.words import described_plan
+from hubbub.privacy import TrustModel, described_rate, success_rate
 
 COLOURS = hb.Schema.one_hot(["red", "green", "blue", "<other>"])
 FLAGS = hb.Schema.bits(["dark", "sound"])
@@ -90,12 +91,54 @@ def test_who_colludes_sees_all_rounds() -> None:
     epsilon = once.guarantee.assumptions.collusion_epsilon
     assert weekly.guarantee.assumptions.collusion_epsilon == epsilon < 1
     for plan, right in ((once, explanation.guesses(epsilon)), (weekly, explanation.guesses(52 * epsilon))):
-        assert dict(explanation.odds(plan))["shuffler and analyzer together"] == right
+        together = "shuffler and analyzer together" + (" in all 52 rounds" if plan is weekly else "")
+        assert dict(explanation.odds(plan))[together] == right
         learns = {who: told for who, _, told in explanation.learns(plan)}["both, if they collude"]
         assert learns == explanation.learned(plan.rounds * epsilon)
     assert explanation.guesses(52 * epsilon) == "almost always (no real protection)"
     assert any("collude in all 52 rounds" in line for line in explanation.assumed(weekly))
     assert not any("rounds" in line for line in explanation.assumed(once))
+
+
+def test_a_series_is_stated_before_one_round() -> None:
+    """Regression: guarantee, odds and collusion ε were those of one round, without a word; the first card as well."""
+    weekly = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0.4), delta=1e-6, rounds=52, total_delta=1e-4)
+    total, once = weekly.total, weekly.guarantee
+    assert total.epsilon > 3 * once.epsilon
+    rows = [(name, value) for name, value in described_plan(weekly) if name]
+    named = dict(rows)
+    assert named["guarantee"].startswith(f"({total.epsilon:.4g}, {total.delta:.3g})-differential privacy for all 52")
+    assert named["odds"].startswith("after all 52 rounds")
+    assert described_rate(success_rate(total.epsilon, total.delta)) in named["odds"]
+    collusion = once.assumptions.collusion_epsilon
+    assert named["collusion ε"] == f"{52 * collusion:.3g} for all 52 rounds, {collusion:.3g} per round"
+    order = [name for name, _ in rows]
+    assert order.index("guarantee") < order.index("odds") < order.index("per round")
+    each = f"{once.epsilon:.4g}"
+    for line in str(weekly).splitlines():
+        assert each not in line or "per round" in line
+    report = plan_report(weekly)
+    assert report.tiles[0][0] == f"ε = {total.epsilon:.3g}"
+    assert f"ε = {once.epsilon:.3g} per round" in report.tiles[0][1]
+    readers = [who for who, _ in explanation.odds(weekly)]
+    assert readers[1].endswith("of all 52 rounds")
+    assert readers[2].endswith("of one round")
+    assert str(once.assumptions.sentences()).count("rounds") == 0
+    assert "ε = " not in " ".join(explanation.assumed(weekly)).replace(
+        f"collusion ε = {52 * collusion:.3g} for all 52 rounds, {collusion:.3g} per round", ""
+    )
+
+
+@pytest.mark.parametrize("trust", ["nobody", "shuffling", "shuffler-noise"])
+def test_every_plan_says_what_it_needs(trust: TrustModel) -> None:
+    plan = hb.plan(hb.Schema.one_hot(3), 1000, epsilon=1.0, delta=1e-6, trust=trust)
+    needs = plan.guarantee.assumptions.needs
+    number = {"nobody": "nobody but", "shuffling": "1,000 honest users", "shuffler-noise": "no honest user besides"}
+    assert needs.startswith(number[trust])
+    assert dict(described_plan(plan))["needs"] == needs
+    assert needs in str(plan)
+    assert needs in str(plan_report(plan))
+    assert needs in str(explanation.explain(plan))
 
 
 def test_a_large_collusion_epsilon_is_no_protection() -> None:

@@ -20,6 +20,7 @@ from hubbub.cli.survey_results import (
     deliver_comparison,
     deliver_survey,
     mention_more,
+    note_excess,
     show_counts,
 )
 from hubbub.comparisons import compare as compare_estimates
@@ -100,6 +101,7 @@ def estimate(
         text = ""
         if output or as_json:
             text = to_lines(counts.to_document(level, simultaneous=simultaneous), "counts")
+    note_excess(counts)
     if plot:
         counts.plot(level=level, top=top, simultaneous=simultaneous).save(plot)
     if output:

@@ -97,6 +97,9 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
             if not rows and not one.gaps:
                 console.print("No batch yet: one is released when an epoch ends and the minimum batch size is reached.")
             newest = next((result for result in reversed(one.results) if result.get("values")), None)
+            for result in one.results:
+                for note in result.get("notes") or []:
+                    console.print(screen.plain(f"note: bucket {_whole(result.get('bucket'))}: {note}"))
             if newest is not None:
                 console.print(_estimates(newest, top))
         if not found:

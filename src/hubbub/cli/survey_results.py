@@ -9,11 +9,12 @@ import click
 from hubbub.cli import screen
 from hubbub.cli.outputs import write_result
 from hubbub.comparisons import Comparison, SurveyComparison
-from hubbub.estimates import Estimate
+from hubbub.estimates import Estimate, excess_note
 from hubbub.frames import Columns
 from hubbub.io.files import PIPE
 from hubbub.pages import results, survey_comparison_page, survey_page
 from hubbub.pages.survey_results import cross_rows, difference_rows, measure_rows, survey_summary
+from hubbub.pages.words import printable
 from hubbub.plans import Plan
 from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate
 from hubbub.surveys.cross import people_columns
@@ -60,6 +61,7 @@ def deliver_survey(found: SurveyEstimate, request: SurveyRequest) -> None:
     with screen.waiting("computing the guarantee of this batch"):
         text = found.to_json(level) if output or request.as_json else ""
         private = results.private(found)
+    note_excess(found)
     if request.plot and request.question is not None:
         found.plot(request.question, level=level).save(request.plot)
     if output:
@@ -120,6 +122,12 @@ def show_counts(counts: Estimate, level: float, top: int, simultaneous: bool = F
     table.columns[-1].justify = "left"
     screen.console().print(table)
     mention_more(len(counts.labels), top, "labels")
+
+
+def note_excess(found: Estimate | SurveyEstimate) -> None:
+    """Warn of counts above the number of people."""
+    if note := excess_note(found.excess):
+        screen.note(printable(note))
 
 
 def mention_more(count: int, top: int, what: str) -> None:

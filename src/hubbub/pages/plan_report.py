@@ -10,7 +10,7 @@ from hubbub.pages import explanation
 from hubbub.pages.explanation import one_in
 from hubbub.pages.influence import described_weight
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
-from hubbub.pages.results import percent, private
+from hubbub.pages.results import excess_sentence, percent, private
 from hubbub.pages.rows import TRUST, estimate_chart
 from hubbub.pages.strings import strings_blocks
 from hubbub.pages.survey_explanation import survey_margin
@@ -318,7 +318,7 @@ def _whole(estimate: SurveyEstimate, question: str) -> list[Block]:
 
 
 def _held(estimate: Estimate | SurveyEstimate) -> str:
-    return f" This batch is {private(estimate)}." if estimate.guarantee else ""
+    return (f" This batch is {private(estimate)}." if estimate.guarantee else "") + excess_sentence(estimate)
 
 
 def _duration(seconds: int) -> str:

@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 
 from hubbub.comparisons import Comparison
-from hubbub.estimates import Estimate
+from hubbub.estimates import Estimate, excess_note
 from hubbub.pages.html import render, table
 from hubbub.pages.report import Figure, Report, Section, Table
 from hubbub.pages.results_charts import comparison_chart, joint_chart
@@ -48,6 +48,12 @@ def private(estimate: Estimate | SurveyEstimate) -> str:
         return ""
     known = f"({found.epsilon:.4g}, {found.delta:.3g})-differentially private"
     return f"{known}; {found.note}" if found.note else known
+
+
+def excess_sentence(estimate: Estimate | SurveyEstimate) -> str:
+    """Return a sentence about counts above the number of people, with a space before it; empty if there are none."""
+    note = excess_note(estimate.excess)
+    return f" {note[0].upper()}{note[1:]}." if note else ""
 
 
 def guarantee_tile(found: Guarantee) -> tuple[str, str]:
@@ -92,6 +98,7 @@ def estimate_table(estimate: Estimate, *, level: float = 0.95, top: int = 20) ->
     """Return the largest counts of an estimate as a table, for notebooks."""
     head, rows = estimate_rows(estimate, level=level, top=top)
     known = f"; {private(estimate)}" if estimate.guarantee else ""
+    known += f"; {note}" if (note := excess_note(estimate.excess)) else ""
     rest = _rest(top, len(estimate.labels), "labels")
     return f"<p>{estimate.n:,} people{rest}{escape(known)}; {escape(estimate.remark)}</p>{table(head, rows)}"
 
@@ -120,7 +127,7 @@ def estimate_page(estimate: Estimate, *, level: float = 0.95, top: int = 20, sim
         Report(
             title="Estimate",
             heading="Estimated counts",
-            lede=f"{estimate.n:,} people answered. The values are {estimate.remark}.",
+            lede=f"{estimate.n:,} people answered. The values are {estimate.remark}.{excess_sentence(estimate)}",
             tiles=tiles,
             sections=sections,
             note=FOOT,

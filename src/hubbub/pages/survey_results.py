@@ -7,7 +7,15 @@ from hubbub.comparisons import Comparison, NumberComparison, ScaleComparison, Su
 from hubbub.estimates import Estimate
 from hubbub.pages.html import render, table
 from hubbub.pages.report import Block, Figure, Report, Section, Table
-from hubbub.pages.results import FOOT, comparison_rows, estimate_rows, grouped, guarantee_tile, significance
+from hubbub.pages.results import (
+    FOOT,
+    comparison_rows,
+    estimate_rows,
+    excess_sentence,
+    grouped,
+    guarantee_tile,
+    significance,
+)
 from hubbub.pages.results_charts import comparison_chart
 from hubbub.pages.rows import estimate_chart
 from hubbub.pages.survey_charts import cross_chart, in_unit, number_chart, scale_chart
@@ -193,7 +201,8 @@ def survey_page(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20)
         Report(
             title="Survey",
             heading="Results of the survey",
-            lede=f"{estimate.n:,} people answered {len(estimate):,} questions. The values are unbiased.",
+            lede=f"{estimate.n:,} people answered {len(estimate):,} questions. The values are unbiased."
+            + excess_sentence(estimate),
             tiles=tiles,
             sections=sections,
             note=FOOT,

@@ -56,9 +56,15 @@ def described_series(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("guarantee", f"({epsilon}, {total.delta:.3g})-differential privacy for all {plan.rounds:,} rounds together"),
         ("odds", f"after all {plan.rounds:,} rounds, {described_odds(total.epsilon, total.delta)}"),
-        *((f"{name}, per round" if name else "", value) for name, value in _figures(plan.guarantee)),
+        *_once(plan.guarantee),
         *_held(plan.guarantee, survey=survey, rounds=plan.rounds),
     ]
+
+
+def _once(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """Describe the figures of one round of several."""
+    (_, figures), *rest = _figures(guarantee)
+    return [("per round", figures), *(("", f"{name}: {value}" if name else value) for name, value in rest)]
 
 
 def _figures(guarantee: Guarantee) -> list[tuple[str, str]]:

@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 class CrossEstimate:
     """Estimated number of people in each cell of a cross-table, with an axis for every question.
 
-    ``estimate["red", "yes"]`` is the cell with these labels, iteration goes through all cells. One malicious client
-    that sends a message for each attribute moves a cell by at most one person in each table that counts it.
+    ``estimate["red", "yes"]`` is the cell with these labels, iteration goes through all cells. How
+    far one malicious client moves a cell is :func:`hubbub.planner.question_weights`.
     """
 
     name: str

@@ -85,6 +85,12 @@ class SurveyEstimate:
             object.__setattr__(self, "achieved", found)
         return found
 
+    @property
+    def excess(self) -> tuple[str, ...]:
+        """Answers that more people seem to have given than were counted; see :attr:`hubbub.Estimate.excess`."""
+        tables = [(name, one.cells if isinstance(one, CrossEstimate) else one) for name, one in self.results]
+        return tuple(f"{name}, {label}" for name, one in tables if isinstance(one, Estimate) for label in one.excess)
+
     def __len__(self) -> int:
         return len(self.results)
 

@@ -27,6 +27,7 @@ from dataclasses import replace
 from hubbub.analyzer import achieved_guarantee, estimate
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
+from hubbub.estimates import Estimate, excess_note
 from hubbub.noise import noise_document
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
@@ -39,7 +40,7 @@ from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Gap
 from hubbub.service.task.series import Spending
 from hubbub.strings import estimate_strings
-from hubbub.surveys import estimate_survey
+from hubbub.surveys import SurveyEstimate, estimate_survey
 
 FORMAT = "hubbub result 2"
 LEVEL = 0.95
@@ -184,7 +185,14 @@ def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
         "high": high.tolist(),
         "one_choice": found.one_choice,
         "noise": noise_document(found.noise),
+        **_notes(found),
     }
+
+
+def _notes(found: Estimate | SurveyEstimate) -> dict[str, Json]:
+    """Return what readers of a result must be told besides; nothing in most cases."""
+    note = excess_note(found.excess)
+    return {"notes": [note]} if note else {}
 
 
 def _answers(counts: Tally, plan: Plan, guarantee: Guarantee) -> dict[str, Json]:
@@ -203,4 +211,5 @@ def _answers(counts: Tally, plan: Plan, guarantee: Guarantee) -> dict[str, Json]
         "low": columns["low"],
         "high": columns["high"],
         "estimate": found.to_document(LEVEL),
+        **_notes(found),
     }

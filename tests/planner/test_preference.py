@@ -1,0 +1,56 @@
+"""Plans that need fewer honest users are preferred, and the planner says so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hubbub as hb
+from hubbub.planner import Request, compare, family_key
+from hubbub.planner.comparison import FEWER_HONEST, preferred
+from hubbub.privacy import Budget
+
+BUDGET = Budget(1.0, 1e-6)
+SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("schema", [hb.Schema.one_hot(10), SURVEY], ids=str)
+def test_a_series_does_not_trade_all_honest_users_for_little(schema: hb.Schema) -> None:
+    """Regression: clear records among users' fakes, which need all 10,000 users to be honest, for 5 % less error."""
+    found = compare(Request.of(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=12), prune=True)
+    least = next(iter(found.plans.values()))
+    assert family_key(least) == "clear-user-fakes"
+    assert least.guarantee.assumptions.honest == 10_000
+    best = found.best
+    assert family_key(best) == "clear-shuffler-fakes"
+    assert best.guarantee.assumptions.honest == 1
+    assert best.stderr <= FEWER_HONEST * least.stderr
+    assert best == hb.plan(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=12)
+    assert f"error {best.stderr:.4g}, which needs no honest user besides the protected one" in found.preference
+    assert f"error {least.stderr:.4g}, which needs 10,000 honest users" in found.preference
+    assert "up to 1.25 times" in found.preference
+
+
+def test_a_larger_difference_decides() -> None:
+    request = Request.of(hb.Schema.bits(1), 1000, BUDGET, trust="shuffler-noise")
+    found = compare(request)
+    assert found.preference == ""
+    assert found.best == next(iter(found.plans.values()))
+    flip, local = found.plans["flip"], found.plans["local-flip"]
+    assert local.stderr > FEWER_HONEST * flip.stderr
+    assert preferred(request, [flip, local]) is flip
+
+
+def test_pruning_keeps_what_may_be_preferred() -> None:
+    """Few people gain little by shuffling, so that the plan that needs nobody is preferred."""
+    request = Request.of(hb.Schema.one_hot(3), 10, BUDGET, honest_fraction=0.5)
+    pruned, whole = compare(request, prune=True), compare(request)
+    assert pruned.best == whole.best
+    assert whole.best.guarantee.assumptions.trust == "nobody"
+
+
+def test_the_studio_has_the_same_factor() -> None:
+    script = (Path(hb.__file__).parent / "studio" / "static" / "explore.js").read_text()
+    (factor,) = re.findall(r"const FEWER_HONEST = ([0-9.]+);", script)
+    assert float(factor) == FEWER_HONEST
