@@ -81,12 +81,12 @@ def test_an_answer_is_forgotten_only_after_the_end_by_the_contract_and_by_the_cl
     """The operator closes the task early; a device keeps the answer until the end that the contract names."""
     system = systems(tmp_path, rounds=False)
     journal = Journal(tmp_path / "journal", system.contract)
-    now = system.clock.now()
-    sender = Uploader(system.contract, Wire(system), journal, attempts=2, pause=lambda _: None, now=lambda: now)
+    sender = Uploader(system.contract, Wire(system), journal, attempts=2, now=system.clock.now)
     sender.prepare([1], [TICKET_KEY.mint(system.contract.task, "ada")])
     system.shuffler.close(system.contract.task)
-    end = (system.contract.task_end + 1) * EPOCH + 300
-    for now, kept in ((now, True), (end - 1.0, True), (float(end), False)):
+    end = (system.contract.task_end + 1) * EPOCH + 300.0
+    for time, kept in ((system.clock.now(), True), (end - 1, True), (end, False)):
+        sender.now = lambda: time  # noqa: B023
         assert sender.send().refused == {"closed-task": 1}
         assert bool(journal.read(1).bundle) is kept
     system.shut()
