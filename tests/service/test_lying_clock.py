@@ -1,4 +1,4 @@
-"""Clocks that lie: whatever time a shuffler or a device believes for a moment, no answer is lost."""
+"""Clocks that skew: whatever time a shuffler or a device believes for a moment, no answer is lost."""
 
 import contextlib
 from pathlib import Path
@@ -62,17 +62,17 @@ def test_a_clock_of_the_shuffler_that_is_wrong_for_a_moment_loses_nothing(
 @pytest.mark.parametrize("wrong", [-DAY, YEAR, -YEAR, ROUND])
 def test_a_clock_of_a_device_that_is_wrong_loses_nothing(tmp_path: Path, wrong: float) -> None:
     system = systems(tmp_path, rounds=False)
-    lie = 0.0
+    skew = 0.0
     journal = Journal(tmp_path / "journal", system.contract)
     sender = Uploader(
-        system.contract, Wire(system), journal, attempts=2, pause=lambda _: None, now=lambda: system.clock.now() + lie
+        system.contract, Wire(system), journal, attempts=2, pause=lambda _: None, now=lambda: system.clock.now() + skew
     )
     assert system.contract.admission == BY_TICKET
     sender.prepare([1], [TICKET_KEY.mint(system.contract.task, "ada")])
-    lie = wrong
+    skew = wrong
     with contextlib.suppress(HubbubError):
         sender.send()
-    lie = 0.0
+    skew = 0.0
     assert sender.send().stored == 1
     system.shut()
 
