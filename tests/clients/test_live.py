@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from tests.service.admissions import TICKET_KEY, TOKEN_KEY
 from tests.service.live import LiveSystem, wait_until
+from tests.service.proxy import Deceiver, lying_server
 from tests.service.test_issuer import running, write_codes
 
 import hubbub as hb
@@ -68,6 +70,30 @@ def test_people_are_counted_once_although_processes_are_killed(tmp_path: Path) -
         assert system.counted() == dict.fromkeys(range(PEOPLE), 1)
         # A second device of the same account is refused, and the first answer stands.
         assert states(start(system, tmp_path / "others", people[:2])) == {"token-spent": 2}
+
+
+@pytest.mark.parametrize("kind", ["open", "ticket"])
+def test_a_proxy_that_lies_makes_nobody_count_twice(tmp_path: Path, kind: str) -> None:
+    """It stores everything, and says of each bundle that it did not; between the runs, the shuffler changes its key."""
+    count = 6
+    entries: Any = {"shuffler": {"key_grace": 0.5}}
+    terms: Any = {"admission": Admission()} if kind == "open" else {}
+    system = LiveSystem(tmp_path / "services", width=count, min_batch_size=count, entries=entries, **terms)
+    people = with_tickets(system.contract, [str(i) for i in range(count)])
+    if kind == "open":
+        people = [{name: value for name, value in one.items() if name != "ticket"} for one in people]
+    with system.running():
+        system.keys()
+        # The last of them waits, so that the bucket is open until the end.
+        for act, refusal in (("store", "outdated-keys"), ("lose", None), ("repeat", "closed-task")):
+            with lying_server(system.url, Deceiver(act, refusal)) as url:
+                options = {"shuffler": url, "attempts": 2}
+                assert "stored" not in states(start(system, tmp_path / "people", people[:-1], **options))
+            system.command("shuffler", "rotate")
+            time.sleep(1.0)
+        assert states(start(system, tmp_path / "people", people)) == {"stored": count}
+        wait_until(lambda: sum(system.counted().values()) >= count, "all reports to be counted")
+        assert system.counted() == dict.fromkeys(range(count), 1)
 
 
 @pytest.mark.slow

@@ -169,7 +169,7 @@ class Proxy:
             self._connections.discard(connection)
 
 
-class Liar:
+class Deceiver:
     """A proxy that sees every request of a client: it forwards, keeps, repeats or swaps them, and answers as it likes.
 
     ``act`` names what it does with uploads. ``refuse`` is the problem that it states instead of the shuffler's answer,
@@ -225,10 +225,10 @@ class Liar:
 
 
 class LyingTransport:
-    """A client's connection through a :class:`Liar`; ``far`` is the honest one."""
+    """A client's connection through a :class:`Deceiver`; ``far`` is the honest one."""
 
-    def __init__(self, far: Transport, liar: Liar) -> None:
-        self.far, self.liar, self.uploads = far, liar, 0
+    def __init__(self, far: Transport, deceiver: Deceiver) -> None:
+        self.far, self.deceiver, self.uploads = far, deceiver, 0
 
     def _forward(self, task: str) -> Callable[[bytes], tuple[int, str]]:
         def forward(body: bytes) -> tuple[int, str]:
@@ -238,11 +238,11 @@ class LyingTransport:
         return forward
 
     def keys(self, task: str) -> bytes:
-        return self.liar.keys(self.far.keys(task))
+        return self.deceiver.keys(self.far.keys(task))
 
     def post(self, task: str, body: bytes) -> Response:
         self.uploads += 1
-        told = self.liar.upload(body, self._forward(task))
+        told = self.deceiver.upload(body, self._forward(task))
         if told is None:
             raise NoResponse("cut")
         return Response(*told)
@@ -251,12 +251,12 @@ class LyingTransport:
         return self.far.evaluate(task, body)
 
     def release(self, task: str) -> None:
-        """Let the liar send on what it kept."""
-        self.liar.release(self._forward(task))
+        """Let the deceiver send on what it kept."""
+        self.deceiver.release(self._forward(task))
 
 
 @contextlib.contextmanager
-def lying_server(upstream: str, liar: Liar) -> Iterator[str]:
+def lying_server(upstream: str, deceiver: Deceiver) -> Iterator[str]:
     """Run a proxy over HTTP before a shuffler, and yield its address."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -267,7 +267,7 @@ def lying_server(upstream: str, liar: Liar) -> Iterator[str]:
 
         def do_GET(self) -> None:
             found = far.get(upstream + self.path)
-            content = liar.keys(found.content) if found.status_code == 200 else found.content
+            content = deceiver.keys(found.content) if found.status_code == 200 else found.content
             self._answer(found.status_code, content)
 
         def do_POST(self) -> None:
@@ -277,7 +277,7 @@ def lying_server(upstream: str, liar: Liar) -> Iterator[str]:
                 return found.status_code, name
 
             headers = {"content-type": self.headers["content-type"]}
-            told = liar.upload(self.rfile.read(int(self.headers["content-length"])), forward)
+            told = deceiver.upload(self.rfile.read(int(self.headers["content-length"])), forward)
             if told is None:
                 self.close_connection = True
                 return

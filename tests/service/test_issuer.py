@@ -347,7 +347,7 @@ def test_an_address_of_an_issuer_is_a_url() -> None:
 def test_a_page_of_another_network_is_no_response(status: int) -> None:
     """Regression: the page of a captive portal was taken for a token, or settled the answer as refused."""
     portal = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, text="<html>sign in")))
-    with contextlib.closing(HttpIssuer("http://issuer.example", client=portal)) as desk:
+    with contextlib.closing(HttpIssuer("https://issuer.example", client=portal)) as desk:
         try:
             assert not desk.request(b"", "x").refused
         except NoResponse:

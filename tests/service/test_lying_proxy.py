@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.admissions import BY_TICKET, TICKET_KEY, TOKEN_KEY, issued
-from tests.service.proxy import Liar, LyingTransport
+from tests.service.proxy import Deceiver, LyingTransport
 from tests.service.system import System, clear_plan
 from tests.service.test_uploader import Wire
 
@@ -17,16 +17,16 @@ from hubbub.service.task.tokens import challenge
 from hubbub.service.uploader import Uploader
 
 OPEN, BY_TOKEN = Admission(), Admission("token", "issuer.example", TOKEN_KEY.public)
-LIES = [
+DECEPTIONS = [
     *(("store", name) for name in ("outdated-keys", "token-spent", "uncertain", "closed-task")),
     *(("drop", name) for name in ("outdated-keys", "closed-round")),
     *((act, "outdated-keys") for act in ("delay", "swap", "freeze")),
     *((act, None) for act in ("lose", "repeat", "swap", "claim")),
 ]
-OTHERS = [("store", name) for name in KINDS if ("store", name) not in LIES]
+OTHERS = [("store", name) for name in KINDS if ("store", name) not in DECEPTIONS]
 """Every other problem, which a proxy states although it has stored the answer."""
 CASES = [
-    *((act, name, admission) for act, name in LIES for admission in (OPEN, BY_TICKET, BY_TOKEN)),
+    *((act, name, admission) for act, name in DECEPTIONS for admission in (OPEN, BY_TICKET, BY_TOKEN)),
     *((act, name, OPEN) for act, name in OTHERS),
     ("reroute", "outdated-keys", OPEN),
     ("reroute", None, BY_TICKET),
@@ -65,11 +65,11 @@ def test_whatever_a_proxy_does_everybody_counts_once(
     """Several runs of a client, with new keys between them, through a proxy that lies; the last run is honest."""
     system = System(tmp_path, plan=clear_plan(PEOPLE, 100), admission=admission)
     wire, path = Wire(system), tmp_path / "journal"
-    liar = LyingTransport(wire, Liar(act, refusal))
+    deceiver = LyingTransport(wire, Deceiver(act, refusal))
     given = admissions(system)
     for run in range(3):
         journal = Journal(path, system.contract)
-        sender = Uploader(system.contract, liar, journal, attempts=4, pause=lambda _: None, now=system.clock.now)
+        sender = Uploader(system.contract, deceiver, journal, attempts=4, pause=lambda _: None, now=system.clock.now)
         if not len(journal):
             sender.prepare([1 << person for person in range(PEOPLE)], given)
         with contextlib.suppress(HubbubError):
@@ -78,7 +78,7 @@ def test_whatever_a_proxy_does_everybody_counts_once(
         journal.close()
         if run:
             rotate(system)
-        liar.release(system.contract.id)
+        deceiver.release(system.contract.id)
     others = 0
     if act == "reroute":
         # The answer is sealed to a key of a later bucket, and waits for it.

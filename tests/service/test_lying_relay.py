@@ -1,6 +1,5 @@
 """A relay that lies: whatever it answers, drops or keeps, it makes nobody count twice under a key."""
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tests.service.test_string_batches import open_counts
 
 from hubbub.errors import NoResponse
 from hubbub.service.evaluation import ClientKeys
-from hubbub.service.journal import Journal
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.transport import Response
@@ -150,20 +148,3 @@ def test_keys_supersede_others_only_by_signed_lists(now: ClientKeys, superseded:
     before = keys(2, 4).ids
     assert now.supersede(before) is superseded
     assert now.supersede(b"")
-
-
-def test_journals_of_older_versions_are_read(system: StringSystem, tmp_path: Path) -> None:
-    path = tmp_path / "old.journal"
-    old = sqlite3.connect(path)
-    old.execute("CREATE TABLE contract (task BLOB NOT NULL, round INTEGER NOT NULL)")
-    old.execute("INSERT INTO contract VALUES (?, 1)", (system.contract.task,))
-    old.execute(
-        "CREATE TABLE answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, code TEXT, "
-        "bundle BLOB, state TEXT)"
-    )
-    old.commit()
-    old.close()
-    sender = system.uploader(journal=path)
-    sender.prepare(["crash"])
-    assert sender.send().stored == 1
-    assert Journal(path, system.contract).states() == {"stored": 1}

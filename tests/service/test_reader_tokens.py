@@ -8,7 +8,14 @@ from tests.service.system import START, System
 
 from hubbub.errors import InvalidInput
 from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.issuance import HttpIssuer
+from hubbub.service.reader import ResultsClient
 from hubbub.service.runtime.database import open_database
+from hubbub.service.transport import HttpTransport
+from hubbub.studio.live.source import LiveSource
+
+ELSEWHERE = ["http://analyzer.example", "http://10.0.0.1:8501", "http://unix", "ftp://localhost", "x"]
+HERE = ["https://analyzer.example/", "http://127.0.0.1:1", "http://localhost", "http://[::1]:1"]
 
 
 @pytest.fixture
@@ -69,3 +76,21 @@ def test_the_analyzer_checks_the_expiry_with_its_clock(tmp_path: Path) -> None:
     assert not system.analyzer.authorize(token, system.contract.id)
     assert system.analyzer.scope(token) is None
     system.shut()
+
+
+@pytest.mark.parametrize("url", ELSEWHERE)
+def test_no_token_is_sent_in_the_clear_to_another_machine(url: str) -> None:
+    """Regression: the token of a reader, or the code of an account, went over http."""
+    for client in (lambda: ResultsClient(url, "token"), lambda: HttpIssuer(url), lambda: HttpTransport(url)):
+        with pytest.raises(InvalidInput, match=r"must be a URL https://"):
+            client()
+    with pytest.raises(InvalidInput):
+        LiveSource(url=url, token="token")
+
+
+@pytest.mark.parametrize("url", HERE)
+def test_services_on_this_machine_need_no_https(url: str) -> None:
+    ResultsClient(url, "token").close()
+    HttpIssuer(url).close()
+    HttpTransport(url).close()
+    LiveSource(url=url, token="token")

@@ -166,7 +166,7 @@ def test_the_reason_of_a_service_is_shown_without_control_characters() -> None:
     """Regression: the reason of a refusal was hidden while the uploader retried."""
     content = {"type": f"{PREFIX}busy", "detail": "the queue\x1b[2J is full" + "!" * 1000}
     refuse = httpx.MockTransport(lambda _: httpx.Response(503, json=content, headers={"retry-after": "7"}))
-    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=refuse))
+    transport = HttpTransport("https://shuffler.example", client=httpx.Client(transport=refuse))
     response = transport.post("task", b"")
     assert (response.status, response.problem, response.retry_after, response.transient) == (503, "busy", 7.0, True)
     assert response.reason.startswith("status 503, busy: the queue�[2J is full!")
@@ -175,7 +175,7 @@ def test_the_reason_of_a_service_is_shown_without_control_characters() -> None:
         transport.keys("task")
     transport.close()
     empty = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
-    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=empty))
+    transport = HttpTransport("https://shuffler.example", client=httpx.Client(transport=empty))
     assert transport.post("task", b"").reason == "status 502"
     transport.close()
 
@@ -185,7 +185,7 @@ def test_a_page_of_another_network_settles_nothing(system: System, tmp_path: Pat
     """Regression: an answer was settled as refused with ``status 200`` by the page of a captive portal."""
     wire = Wire(system)
     portal = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, text=text)))
-    http = HttpTransport("http://shuffler.example", client=portal)
+    http = HttpTransport("https://shuffler.example", client=portal)
     one = uploader(system, wire, tmp_path / "journal")
     one.prepare([1] * 3)
     one.transport = http
@@ -211,7 +211,7 @@ def test_a_problem_cannot_name_a_state_of_the_journal() -> None:
 def test_an_endless_response_and_an_endless_pause() -> None:
     """Regression: a service could fill the memory of a client, or stop it by a pause that no clock can hold."""
     endless = httpx.MockTransport(lambda _: httpx.Response(200, content=itertools.repeat(b"{" * 65_536)))
-    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=endless))
+    transport = HttpTransport("https://shuffler.example", client=httpx.Client(transport=endless))
     with pytest.raises(NoResponse, match="longer than"):
         transport.keys("task")
     with pytest.raises(NoResponse, match="longer than"):

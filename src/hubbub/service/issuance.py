@@ -2,9 +2,9 @@
 
 import httpx
 
-from hubbub.errors import NoResponse, reject
+from hubbub.errors import NoResponse
 from hubbub.service.task.tokens import RESPONSE_SIZE
-from hubbub.service.transport import Response, bounded, no_response, read_problem
+from hubbub.service.transport import Response, bounded, no_response, read_problem, service_url
 
 REQUEST_TYPE = "application/private-token-request"
 
@@ -13,10 +13,7 @@ class HttpIssuer:
     """An issuer behind a URL."""
 
     def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
-        place = httpx.URL(url)
-        if place.scheme not in ("http", "https") or not place.host:
-            reject("the issuer's address", "be a URL http://… or https://…", url)
-        self._url = url.rstrip("/")
+        self._url = service_url("the issuer's address", url)
         # A new connection per request would be slower and hide nothing: the issuer knows the accounts.
         self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
 

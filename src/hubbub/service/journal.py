@@ -22,7 +22,7 @@ TOKEN, BLIND, BUNDLE, ERASED = "token", "blind", "bundle", ""
 """The steps of an answer: it waits for its token, for the evaluation of its string, or for its bundle to be stored."""
 _LENGTHS = struct.Struct(">5I")
 _BLIND_SIZE = 64
-"""Room for the blind of a string, in bytes."""
+"""Space for the blind of a string, in bytes."""
 _OLD = "SELECT messages, admission, pending, code, bundle, state FROM answers ORDER BY no"
 
 
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def step(self) -> str:
-        """What the answer waits for."""
+        """The step of the answer: the thing it waits for."""
         return BUNDLE if self.bundle else TOKEN if self.code else BLIND
 
 
@@ -56,7 +56,7 @@ class Journal:
 
     def __init__(self, path: Path | str, contract: Contract, round: int = 1) -> None:
         self._payload = contract.plan.payload
-        self._room = contract.bundle_size + 2 * contract.admission.size
+        self._space = contract.bundle_size + 2 * contract.admission.size
         self.round = check_whole("round", round, 1, contract.rounds)
         place = str(path)
         if place != ":memory:":
@@ -128,7 +128,7 @@ class Journal:
         number = self._store.execute(statement, (state, step, keys, again)).lastrowid
         size = 0
         if answer is not None:
-            size = self._room + _BLIND_SIZE + len(answer.messages) + len(answer.pending) + len(answer.code)
+            size = self._space + _BLIND_SIZE + len(answer.messages) + len(answer.pending) + len(answer.code)
         data = _packed(answer, _LENGTHS.size + size)
         self._store.execute("INSERT INTO contents VALUES (?, ?)", (number, data))
 

@@ -14,8 +14,9 @@ from typing import Any, Self
 
 import httpx
 
-from hubbub.errors import CommandFailure, InvalidInput, WireError, reject
+from hubbub.errors import CommandFailure, InvalidInput, WireError
 from hubbub.extras import load_extra
+from hubbub.service.transport import service_url
 
 COLUMNS = {
     "task": "string",
@@ -141,16 +142,11 @@ class ResultsClient:
     def __init__(
         self, url: str, token: str, *, authority: Path | None = None, client: httpx.Client | None = None
     ) -> None:
-        try:
-            place = httpx.URL(url)
-        except httpx.InvalidURL:
-            place = httpx.URL()
-        if place.scheme not in ("http", "https") or not place.host:
-            reject("the analyzer's address", "be a URL http://… or https://…", url)
+        address = service_url("the analyzer's address", url)
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise InvalidInput("the token must be one line of printable ASCII characters")
-        self._url, self._headers = url.rstrip("/"), {"authorization": f"Bearer {token}", "user-agent": ""}
-        self._client = client or httpx.Client(verify=_context(place, authority), trust_env=False, timeout=60.0)
+        self._url, self._headers = address, {"authorization": f"Bearer {token}", "user-agent": ""}
+        self._client = client or httpx.Client(verify=_context(httpx.URL(url), authority), trust_env=False, timeout=60.0)
 
     def tasks(self) -> list[str]:
         """Return the ids of the tasks that the token may read."""

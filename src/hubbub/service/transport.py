@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 
-from hubbub.errors import NoResponse, reject
+from hubbub.errors import InvalidInput, NoResponse, reject
 from hubbub.service.runtime.problems import KINDS, PREFIX
+from hubbub.service.runtime.settings import is_local
 from hubbub.service.task.evaluations import EVALUATION_TYPE
 
 MEDIA_TYPE = "application/hubbub-bundle"
@@ -68,10 +69,7 @@ class HttpTransport:
     """A shuffler behind a URL, over persistent connections."""
 
     def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
-        place = httpx.URL(url)
-        if place.scheme not in ("http", "https") or not place.host:
-            reject("the shuffler's address", "be a URL http://… or https://…", url)
-        self._url = url.rstrip("/")
+        self._url = service_url("the shuffler's address", url)
         # No user agent and no cookies: nothing that distinguishes one device from another.
         self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
 
@@ -106,6 +104,23 @@ class HttpTransport:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def service_url(name: str, url: str) -> str:
+    """Return the address of a service, without a slash at its end; raise unless it is https, or on this machine.
+
+    >>> service_url("the address", "https://shuffler.example/"), service_url("the address", "http://127.0.0.1:8401")
+    ('https://shuffler.example', 'http://127.0.0.1:8401')
+    """
+    try:
+        place = httpx.URL(url)
+        safe = place.scheme == "https" and bool(place.host)
+        local = place.scheme == "http" and is_local(f"[{place.host}]:80")
+    except (httpx.InvalidURL, InvalidInput):
+        safe = local = False
+    if not safe and not local:
+        reject(name, "be a URL https://…, or http://… of this machine: others on the way could read and change", url)
+    return url.rstrip("/")
 
 
 def bounded(client: httpx.Client, method: str, url: str, **options: Any) -> httpx.Response:

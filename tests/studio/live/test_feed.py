@@ -45,7 +45,7 @@ from hubbub.studio.live.task import LiveTask
 from hubbub.studio.live.view import view_of
 
 ROOT = Path(__file__).parents[3]
-URL = "http://analyzer.test"
+URL = "https://analyzer.test"
 
 
 def feed_of(services: Services, token: str = TOKEN, **options: Any) -> LiveFeed:

@@ -159,9 +159,10 @@ class ShufflerStore(Store):
     """The shuffler's store; one thread accepts bundles, and background work uses the connection ``jobs``."""
 
     role = "shuffler"
-    version = 4
+    version = 5
     tables = _TABLES
-    migrations = MappingProxyType({3: ()})
+    # Since version 5, ids of answers are among the spent tokens: a release before it would not look at them.
+    migrations = MappingProxyType({3: (), 4: ()})
 
     def __init__(self, connect: Callable[[], Database], *, shard: int | None = None) -> None:
         self.jobs = connect()

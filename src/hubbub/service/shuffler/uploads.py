@@ -152,7 +152,8 @@ class Uploads:
 
         The clock may have jumped: until then, a round that is over may return.
         """
-        if number < current and self._clock.monotonic() - task.since >= task.contract.round_grace:
+        known = task.row.round == current and self._clock.monotonic() - task.since >= task.contract.round_grace
+        if number < current and known:
             return Problem("closed-round", index=position)
         if number != current:
             when = "is over" if number < current else "has not begun"

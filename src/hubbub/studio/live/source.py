@@ -14,6 +14,7 @@ from hubbub.errors import CommandFailure, InvalidInput, WireError, check_type, r
 from hubbub.service.provision import CONTRACT, TOKEN
 from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.transport import service_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +150,6 @@ def _check_url(name: str, text: object) -> None:
     if place.scheme not in ("http", "https") or not place.host or place.userinfo or place.query or place.fragment:
         # The page shows the address; what follows "?" may be a secret, and no path can be added to it.
         reject(name, "be a URL http://… or https://…, without a user, '?' and '#'")
+    if name == "url":
+        # It gets the bearer token.
+        service_url(name, str(text))
