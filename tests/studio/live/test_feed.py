@@ -925,5 +925,5 @@ def test_a_batch_is_dated_by_the_epoch_in_which_people_answered(round_epochs: in
     """Regression: every chart dated a batch by the epoch of its release, a weekly one by the week after it."""
     week = 604_800
     place = {"epoch": released, "start": 10 * week, "end": (10 + round_epochs) * week, "released": released * week}
-    found = BatchHead.of({**head(3), **place})
+    found = BatchHead.of(head(3, people=100, **place))
     assert (found.time, found.released, found.epoch) == (dated * week, released * week, week)
