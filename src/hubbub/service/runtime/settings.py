@@ -37,6 +37,9 @@ class Common:
         Path("credentials"),
         "Folder of the secrets, shared by all processes of a role; keep it out of the backups of the store.",
     )
+    fence: Path | None = entry(
+        None, "File on another machine, shared by all processes of a role, that shows that this one was rolled back."
+    )
     identity: Path = entry(Path("identity"), "The operator's signing key.")
     contracts: tuple[Path, ...] = entry((), "Files of signed contracts to serve.")
     admin: str = entry("unix:admin.sock", "Unix socket for administrative commands; it gets mode 0600.")
