@@ -26,7 +26,9 @@ FIRST: dict[str, Any] = {
     "task": TASK,
     "bucket": 1,
     "epoch": 100,
-    "epoch_start": 1_893_628_800,
+    "start": 1_893_628_800,
+    "end": 1_894_233_600,
+    "released": 1_894_233_600,
     "state": "committed",
     "people": 1050,
     "labels": ["red", "[bold]green"],
@@ -91,7 +93,8 @@ def test_a_table_is_ordered_and_names_gaps(url: str) -> None:
     assert "gap: buckets 2 to 3 are missing or incomplete (1,200 bundles discarded): restored" in result.stdout
     assert "estimates of bucket 5" in result.stdout
     (first,) = [line.split() for line in lines if line.split()[:1] == ["1"]]
-    assert first == ["1", "1/52", "2030-01-03", "00:00", "committed", "1,050", "0.5", "1e-06", "0.5", "2.75"]
+    dates = ["2030-01-03", "00:00", "2030-01-10", "00:00"]
+    assert first == ["1", "1/52", *dates, "committed", "1,050", "0.5", "1e-06", "0.5", "2.75"]
     assert result.stdout.index("[bold]green") < result.stdout.rindex("red")
     short = call("results", url, "--token", "token", "--top", "1").stdout
     assert "1 of 2 labels" in short
@@ -120,7 +123,8 @@ def test_csv_has_a_row_per_batch_and_label(url: str, folder: Path) -> None:
         ("5", "committed", "[bold]green", "2.0"),
     ]
     assert (rows[0]["task"], rows[0]["epsilon"], rows[0]["low"], rows[0]["epoch"]) == (TASK, "0.5", "650.0", "100")
-    assert [row["epoch_start"] for row in rows[1:3]] == ["2030-01-03T00:00:00Z", ""]
+    assert [row["start"] for row in rows[1:3]] == ["2030-01-03T00:00:00Z", ""]
+    assert [row["end"] for row in rows[1:3]] == [row["released"] for row in rows[1:3]] == ["2030-01-10T00:00:00Z", ""]
     spent = [rows[0][name] for name in ("round", "spent_epsilon", "total_epsilon", "total_delta")]
     assert spent == ["1", "0.5", "2.75", "1e-05"]
     assert rows[2]["reason"] == "buckets 2 to 3 are missing or incomplete (1,200 bundles discarded): restored"
@@ -154,7 +158,7 @@ def test_results_without_the_optional_fields(folder: Path) -> None:
         assert table.exit_code == 0, table.stderr
         assert "inf" in table.stdout
         text = call("results", address, "--token", "token", "--format", "csv").stdout
-    assert text.splitlines()[1] == f"{TASK},,,,,{'01' * 16},committed,,,,,,,,inf,0.0,,,,"
+    assert text.splitlines()[1] == f"{TASK},,,,,,,{'01' * 16},committed,,,,,,,,inf,0.0,,,,"
 
 
 def test_refusals_are_reported(url: str, folder: Path) -> None:

@@ -36,6 +36,9 @@ def test_a_contract_for_strings_names_its_relay(plan: Path, tmp_path: Path, run:
     terms = SignedContract.from_json(draft.read_bytes()).contract.strings
     assert terms is not None
     assert (terms.relay, terms.evaluations, terms.per_client) == ("relay.example", 5000, 3)
+    assert "warning" not in made.stderr
+    warned = run(*words, "--relay", "relay.example", "--evaluations", "5000", "--admission", "open")
+    assert "warning: with open admission, a few devices can use up the 5,000 evaluations of every hour" in warned.stderr
     for wrong in (["--relay", "Relay"], ["--relay", "r", "--evaluations", "0"], ["--relay", "r", "--per-client", "0"]):
         assert run(*words, *wrong).exit_code == 2
 

@@ -156,8 +156,9 @@ def test_announced_gaps_and_unknown_buckets_are_named(system: AnalyzerSystem) ->
         (3, START // EPOCH + 2, "committed"),
         (4, START // EPOCH + 3, "committed"),
     ]
-    assert listed[2]["epoch_start"] == START + 3 * EPOCH
-    assert listed[2]["epoch_end"] == START + 4 * EPOCH
+    assert listed[2]["released"] == START + 3 * EPOCH
+    contract = system.contract
+    assert (listed[2]["start"], listed[2]["end"]) == (contract.task_start * EPOCH, contract.task_end * EPOCH)
 
 
 def test_a_batch_that_a_gap_covers_is_abandoned_unless_it_is_complete(system: AnalyzerSystem) -> None:

@@ -1,5 +1,6 @@
 """The credential folder: secrets that are erased for good, and a fence that only grows."""
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -88,3 +89,31 @@ def test_derived_keys_depend_on_secret_purpose_and_size() -> None:
     derived = {derive(bytes([n]) * 32, purpose) for n in (0, 1) for purpose in ("blocks", "fakes", "order")}
     assert len(derived) == 6
     assert derive(bytes(32), "blocks", 16) == derive(bytes(32), "blocks")[:16]
+
+
+def test_a_fence_outside_shows_that_the_machine_was_rolled_back(tmp_path: Path) -> None:
+    """Store and credential folder of a snapshot agree with each other; only what is elsewhere knows better."""
+    inside, elsewhere, snapshot = tmp_path / "credentials", tmp_path / "elsewhere" / "fence", tmp_path / "snapshot"
+    elsewhere.parent.mkdir()
+    running = Credentials(inside, "shuffler", elsewhere)
+    running.raise_fence(beat=1, sealed={"task": 3})
+    shutil.copytree(inside, snapshot)
+    # A crash between the two files, or a start without the setting, leaves the one outside behind: no alarm.
+    Credentials(inside, "shuffler").raise_fence(beat=2)
+    again = Credentials(inside, "shuffler", elsewhere)
+    assert again.raise_fence().beat == 2
+    again.raise_fence(beat=3, sealed={"task": 4})
+    shutil.rmtree(inside)
+    shutil.copytree(snapshot, inside)
+    assert Credentials(inside, "shuffler").raise_fence().sealed == {"task": 3}
+    with pytest.raises(StoreFailure, match="rolled back to a snapshot"):
+        Credentials(inside, "shuffler", elsewhere)
+    # A process that runs, with its memory, through a rollback of the volume notices as well.
+    with pytest.raises(StoreFailure, match="rolled back to a snapshot"):
+        running.raise_fence(beat=4)
+    with pytest.raises(StoreFailure, match="or another one"):
+        Credentials(tmp_path / "new", "shuffler", elsewhere)
+    elsewhere.unlink()
+    elsewhere.mkdir()
+    with pytest.raises(StoreFailure, match="cannot be read"):
+        running.raise_fence(beat=5)

@@ -464,3 +464,44 @@ def test_a_string_whose_second_evaluation_is_refused_is_settled(system: StringSy
     transport.refuses = True
     outcome = sender.send()
     assert (outcome.stored, outcome.waiting, outcome.refused) == (0, 0, {"bad-token": 2})
+
+
+def test_what_is_no_element_uses_up_nothing(tmp_path: Path) -> None:
+    """Regression: junk was counted before it was looked at, so that 172 requests stopped a collection for a week."""
+    system = StringSystem(tmp_path, admission=Admission(), terms=terms(evaluations=64))
+    evaluate, task = system.analyzer.evaluations.evaluate, system.contract.task
+    size, good = len(blind(default_group(), b"x").element), blind(default_group(), b"x").element
+    for junk in (bytes(size), b"\xff" * size):
+        with pytest.raises(Problem, match="malformed"):
+            evaluate(task, EvaluationRequest(1, (good,) * 63 + (junk,)).to_bytes())
+    assert system.analyzer.evaluations.used(task) == {}
+    evaluate(task, EvaluationRequest(1, (good,) * 64).to_bytes())
+    assert system.analyzer.evaluations.used(task) == {1: 64}
+    system.shut()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_evaluations_of_an_hour_do_not_stop_the_next(tmp_path: Path, restart: bool) -> None:
+    """Regression: one device used up a key, and everybody else waited until the next one, seven days by default."""
+    system = StringSystem(tmp_path, admission=Admission(), terms=terms(evaluations=100))
+    task, good = system.contract.task, blind(default_group(), b"x").element
+    body = EvaluationRequest(1, (good,) * 50).to_bytes()
+    for _ in range(2):
+        system.analyzer.evaluations.evaluate(task, body)
+    with pytest.raises(Problem, match="evaluation-limit") as refused:
+        system.analyzer.evaluations.evaluate(task, body)
+    wait = refused.value.retry_after
+    assert wait is not None
+    assert 0 < wait <= 3600
+    assert system.analyzer.evaluations.share([system.contract]) == 1.0
+    system.clock.advance(wait - 1)
+    with pytest.raises(Problem, match="evaluation-limit"):
+        system.analyzer.evaluations.evaluate(task, body)
+    system.clock.advance(1)
+    if restart:
+        system.restart()
+    for _ in range(2):
+        system.analyzer.evaluations.evaluate(task, body)
+    with pytest.raises(Problem, match="evaluation-limit"):
+        system.analyzer.evaluations.evaluate(task, body)
+    system.shut()

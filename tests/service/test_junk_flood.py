@@ -13,7 +13,7 @@ from hubbub.protocol import Fakes, Protocol
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.task.admission import Admission
 
-PEOPLE, JUNK, LIARS = 500, 552, 51
+PEOPLE, JUNK, MALICIOUS = 500, 552, 51
 HIDDEN_BY_FAKES = hb.plan_from(hb.Schema.one_hot(2), 1000, Protocol(0, m=Fakes.laplace(1.0, shift=14)), delta=1e-6)
 """A plan whose certificate rests on the shuffler's fakes and on no other person."""
 HIDDEN_BY_PEOPLE = plan_of(width=2, n=1000)
@@ -45,10 +45,10 @@ def test_one_device_does_not_erase_the_answers_of_an_open_collection(tmp_path: P
 
 def test_5_percent_of_the_accounts_do_not_erase_the_others(tmp_path: Path) -> None:
     """Regression: 51 accounts of 1,050 withheld the answers of 999 people."""
-    people = closing_size(HIDDEN_BY_PEOPLE) - LIARS
-    system = flooded(tmp_path, HIDDEN_BY_PEOPLE, BY_TICKET, people, LIARS)
+    people = closing_size(HIDDEN_BY_PEOPLE) - MALICIOUS
+    system = flooded(tmp_path, HIDDEN_BY_PEOPLE, BY_TICKET, people, MALICIOUS)
     (result,) = system.results()
-    assert (result["state"], result["people"], result["charged"]) == ("committed", people, LIARS)
+    assert (result["state"], result["people"], result["charged"]) == ("committed", people, MALICIOUS)
     assert result["guarantee"]["assumptions"]["honest"] == people
     assert system.contract.reserve == 53
     system.shut()
@@ -65,7 +65,7 @@ def test_more_junk_than_the_reserve_withholds_what_the_certificate_does_not_cove
 
 
 @pytest.mark.parametrize(
-    ("plan", "needed", "closes"),
+    ("plan", "needed", "size"),
     [
         (HIDDEN_BY_FAKES, 1, 1000),
         (HIDDEN_BY_PEOPLE, 1000, 1053),
@@ -74,8 +74,8 @@ def test_more_junk_than_the_reserve_withholds_what_the_certificate_does_not_cove
         (plan_of(n=5), 1, 100),
     ],
 )
-def test_a_draft_states_what_is_needed_and_where_a_bucket_closes(plan: Plan, needed: int, closes: int) -> None:
+def test_a_draft_states_what_is_needed_and_where_a_bucket_closes(plan: Plan, needed: int, size: int) -> None:
     draft = draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32))
-    assert (draft.needed, draft.min_batch_size, draft.reserve) == (needed, closes, closes - needed)
+    assert (draft.needed, draft.min_batch_size, draft.reserve) == (needed, size, size - needed)
     # 5 % of the people of a bucket, or more where the plan has allowed for more.
-    assert 20 * draft.reserve >= closes - 20
+    assert 20 * draft.reserve >= size - 20

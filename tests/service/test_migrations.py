@@ -119,8 +119,24 @@ def test_an_analyzer_of_the_version_before_the_lake_and_strings_is_migrated(url:
     store = AnalyzerStore(lambda: connect(url))
     assert (store.waiting_exports(), store.tasks()) == ([], [b"task"])
     store.shut()
-    assert rows(url, "SELECT version FROM schema_version") == [(4,)]
+    assert rows(url, "SELECT version FROM schema_version") == [(5,)]
     assert rows(url, "SELECT * FROM evaluations") == rows(url, "SELECT * FROM evaluated") == []
+
+
+def test_an_analyzer_with_caps_for_the_life_of_a_key_is_migrated(url: str) -> None:
+    """Version 4 counted the evaluations of a key; the hours of version 5 begin anew, and nothing else is lost."""
+    open_and_shut(AnalyzerStore, url)
+    database = connect(url)
+    database.run("DROP TABLE evaluations")
+    database.create(["evaluations (task {blob}, key_id BIGINT, used BIGINT NOT NULL, PRIMARY KEY (task, key_id))"])
+    database.run("INSERT INTO evaluations VALUES (?, 1, 5)", b"task")
+    database.run("INSERT INTO evaluated VALUES (?, 1, ?, ?)", b"task", b"client", b"element")
+    database.run("UPDATE schema_version SET version = 4")
+    database.close()
+    open_and_shut(AnalyzerStore, url)
+    assert rows(url, "SELECT version FROM schema_version") == [(5,)]
+    assert rows(url, "SELECT hour, used FROM evaluations") == []
+    assert len(rows(url, "SELECT * FROM evaluated")) == 1
 
 
 def test_a_shuffler_of_the_version_before_strings_is_migrated(url: str) -> None:

@@ -139,6 +139,25 @@ def test_a_service_that_fails_or_floods_is_unavailable() -> None:
         assert b"192.0.2.9" not in answer.body
 
 
+def test_one_address_does_not_get_the_evaluations_of_all(tmp_path: Path) -> None:
+    """Regression: the relay limited nobody by default, and an evaluation counted as one request, whatever its size."""
+    path = tmp_path / "settings.toml"
+    path.write_text(SETTINGS)
+    config = read_config(path, RelayConfig)
+    upstream = Upstream()
+    clients = {name: upstream.client(name) for name in ("shuffler", "analyzer")}
+    limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
+    assert config.rate > 0
+    app = relay_app(clients, limiter)
+    body = EvaluationRequest(1, (bytes(32),) * MAX_EVALUATIONS).to_bytes()
+    told, place = {"content_type": EVALUATION_TYPE}, f"/v1/tasks/{TASK}/evaluations"
+    statuses = [answered(app, "POST", place, body, told, "192.0.2.1").status for _ in range(20)]
+    assert statuses == [200] + [429] * 19
+    small = EvaluationRequest(1, (bytes(32),)).to_bytes()
+    assert answered(app, "POST", place, small, told, "192.0.2.2").status == 200
+    assert answered(app, "GET", f"/v1/tasks/{TASK}", b"", {}, "192.0.2.1").status == 200
+
+
 def test_an_address_that_sends_too_much_is_told_to_wait() -> None:
     upstream = Upstream()
     clients = {name: upstream.client(name) for name in ("shuffler", "analyzer")}

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from tests.service.samples import contract
 import hubbub as hb
 from hubbub.accountant.overflow import max_messages, overflow
 from hubbub.errors import WireError
-from hubbub.service.analyzer.results import batch_result
+from hubbub.service.analyzer.results import batch_result, position
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, PartialTally, count_chunk
 from hubbub.service.analyzer.verdicts import Verdict
 from hubbub.service.estimates import estimate_of
+from hubbub.service.reader import TaskResults, time_of
 from hubbub.service.task.contract import Contract
+from hubbub.service.task.series import Series
 
 PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
 
@@ -73,7 +76,29 @@ def test_s9_batches_without_overflow_keep_their_guarantee() -> None:
 def test_results_are_dated_and_ordered() -> None:
     result = result_of(100)
     assert (result["bucket"], result["epoch"]) == (3, 450_000)
-    assert (result["epoch_start"], result["epoch_end"]) == (450_000 * 3600, 450_001 * 3600)
+    assert result["released"] == 450_000 * 3600
+
+
+@pytest.mark.parametrize("number", [1, 3, 6])
+@pytest.mark.parametrize("late", [0, 5], ids=["at the end", "late"])
+def test_a_round_is_dated_by_its_start_and_not_by_its_release(number: int, late: int) -> None:
+    """Regression: a weekly round was dated by the epoch of its release, one week late."""
+    series = Series(6, 7, hb.Budget(10.0, 1e-3))
+    terms = contract(PLAN, epoch=86_400, task_start=20_000, task_end=20_000 + series.epochs, series=series)
+    week = 7 * 86_400
+    begins = 20_000 * 86_400 + (number - 1) * week
+    assert terms.round_span(number) == (begins, begins + week)
+    assert terms.round_of(terms.epoch_at(begins)) == terms.round_of(terms.epoch_at(begins + week - 1)) == number
+    released = terms.epoch_at(begins + week) + late
+    row = replace(row_of(terms, 100), round=number, epoch=released)
+    found = position(row, terms)
+    assert (found["start"], found["end"], found["released"]) == (begins, begins + week, released * 86_400)
+    assert found["round"] == number
+    # Exports name the same three times.
+    (line,) = TaskResults.ordered(terms.id, [{**found, "state": "withheld"}], []).rows()
+    dates = [time_of(dict(found), name) for name in ("start", "end", "released")]
+    assert [line[name] for name in ("start", "end", "released")] == dates
+    assert dates[0] < dates[1] <= dates[2]
 
 
 def test_6_eleven_malicious_clients_cost_eleven_of_1200_people() -> None:

@@ -14,7 +14,7 @@ from hubbub.cli import screen
 from hubbub.cli.options import output_option
 from hubbub.errors import reject
 from hubbub.io.files import PIPE, check_destination, naming, read_text, write_text
-from hubbub.service.reader import ResultsClient, TaskResults, describe_gap, start_of, to_csv, to_parquet
+from hubbub.service.reader import ResultsClient, TaskResults, describe_gap, time_of, to_csv, to_parquet
 
 VARIABLE = "HUBBUB_TOKEN"
 FORMS = ("table", "csv", "json", "parquet")
@@ -90,7 +90,7 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
     with console.capture() as capture:
         for one in found:
             rows = [_batch(result) for result in one.results]
-            head = ("bucket", "round", "epoch from", "state", "people", "ε", "δ", "ε spent", "ε total", "reason")
+            head = ("bucket", "round", "from", "released", "state", "people", "ε", "δ", "ε spent", "ε total", "reason")
             console.print(screen.grid(f"task {one.task}", head, rows, left=0))
             for gap in one.gaps:
                 console.print(screen.plain(f"gap: {describe_gap(gap)}"))
@@ -113,7 +113,13 @@ def _batch(result: dict[str, Any]) -> tuple[str, ...]:
     for name in ("spent", "total"):
         found = (result.get(name) or {}).get("epsilon")
         figures.append("" if found is None else f"{float(found):.4g}")
-    shown = [_whole(result.get("bucket")), _round(result), _start(result), str(result.get("state", ""))]
+    shown = [
+        _whole(result.get("bucket")),
+        _round(result),
+        _time(result, "start"),
+        _time(result, "released"),
+        str(result.get("state", "")),
+    ]
     return (*shown, _whole(result.get("people")), *figures, str(result.get("reason") or ""))
 
 
@@ -123,9 +129,9 @@ def _round(result: dict[str, Any]) -> str:
     return "" if number is None else f"{number}" if rounds is None else f"{number}/{rounds}"
 
 
-def _start(result: dict[str, Any]) -> str:
-    """Return the time at which the epoch began, or else the number of the epoch."""
-    return start_of(result).replace("T", " ").replace(":00Z", "") or str(result.get("epoch", ""))
+def _time(result: dict[str, Any], name: str) -> str:
+    """Return when the round starts, or the batch was released."""
+    return time_of(result, name).replace("T", " ").replace(":00Z", "")
 
 
 def _whole(value: object) -> str:

@@ -37,7 +37,7 @@ ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: that of
 TOTAL_HELP = "Largest ε that all rounds together may cost a person; default: what they cost."
 TOTAL_DELTA_HELP = "δ of the total; default: that of the plan's total, or the sum of its δ over all rounds."
 RELAY_HELP = "For strings: host name of the relay, which a third operator runs."
-EVALUATIONS_HELP = "For strings: most evaluations under one key; default: ten times the plan's number of people."
+EVALUATIONS_HELP = "For strings: most evaluations an hour under one key; default: twice the plan's number of people."
 SHUFFLER_ROLE_HELP = "Work that this process does; 'intake' and 'worker' need PostgreSQL. Default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
@@ -342,6 +342,11 @@ def _note_terms(agreed: Contract) -> None:
         f"admission: {admitted.kind}{issued}; a release every {agreed.epoch:,} s, "
         f"from {_utc(agreed.task_start * agreed.epoch)} to {_utc(agreed.task_end * agreed.epoch)}"
     )
+    if agreed.strings is not None and admitted.kind == "open":
+        screen.note(
+            f"warning: with open admission, a few devices can use up the {agreed.strings.evaluations:,} evaluations of "
+            "every hour, and others wait; admit by ticket or token, or keep the relay's rate limit"
+        )
     if agreed.export:
         screen.note("export: the analyzer keeps the shuffled messages of every counted batch in a folder")
     _note_first_round(agreed)

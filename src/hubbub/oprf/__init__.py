@@ -5,6 +5,6 @@
 - ``voprf``: blinding, evaluation with proofs, and the output.
 """
 
-from hubbub.oprf.voprf import SUITES, Blinded, Evaluation, Key, blind, finalize, suite_named
+from hubbub.oprf.voprf import SUITES, Blinded, Evaluation, Key, blind, check_elements, finalize, suite_named
 
-__all__ = ["SUITES", "Blinded", "Evaluation", "Key", "blind", "finalize", "suite_named"]
+__all__ = ["SUITES", "Blinded", "Evaluation", "Key", "blind", "check_elements", "finalize", "suite_named"]

@@ -129,6 +129,15 @@ def finalize(blinded: Sequence[Blinded], evaluation: Evaluation, public: bytes) 
     ]
 
 
+def check_elements(suite: str, elements: Sequence[bytes]) -> None:
+    """Raise unless all bytes encode elements of the group other than the identity; cheaper than an evaluation."""
+    group = suite_named(suite)
+    for one in _check_batch(elements):
+        if not any(one):
+            raise WireError("an element must not be the identity")
+        group.add(one, one)
+
+
 def suite_named(name: str) -> ModuleType:
     """Return the group of a suite."""
     return SUITES[check_choice("suite", name, tuple(SUITES))]

@@ -42,7 +42,7 @@ class Resources(Generic[S]):
         with contextlib.ExitStack() as stack:
             identity = Identity.load(common.identity)
             stack.callback(ServiceFolder(folder, role, seconds=LOCK_SECONDS).close)
-            self.credentials = Credentials(common.credentials, role)
+            self.credentials = Credentials(common.credentials, role, common.fence)
             if self._url.startswith("sqlite:"):
                 # One process per file; a copy of the file with the same secrets would be a second life of the store.
                 stack.enter_context(self.credentials.reserve(LOCK_SECONDS))

@@ -50,8 +50,8 @@ TICKET_ISSUER = "shuffler"
 """Issuer name of the ticket key that the shuffler's operator gets."""
 BY_TICKET = Admission("ticket", TICKET_ISSUER)
 """The default admission: by tickets of the shuffler's operator."""
-EVALUATIONS_PER_PERSON = 10
-"""Evaluations under one key by default, for each of the plan's people: a key may serve several batches."""
+EVALUATIONS_PER_PERSON = 2
+"""Evaluations of an hour under one key by default, for each of the plan's people: all may come at once, and again."""
 MAX_TOTAL = 1e6
 """Largest total ε of a series."""
 _TOKEN_NAME = "serve-all"
@@ -90,8 +90,8 @@ def draft_contract(
     default 30; with several, once in each round of ``round_epochs`` epochs. For another number of rounds than the
     plan's, the total is by default what all rounds cost at the sum of their δ.
 
-    A plan for strings needs the host name of its ``relay``, and has caps of evaluations: by default ten for each of the
-    plan's people under one key, and a few for each client.
+    A plan for strings needs the host name of its ``relay``, and has caps of evaluations: by default two an hour for
+    each of the plan's people under one key, and a few for each client.
     """
     strings = _string_terms(plan, relay, evaluations, per_client)
     if rounds is None and plan.rounds > 1:

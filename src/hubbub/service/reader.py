@@ -23,7 +23,9 @@ COLUMNS = {
     "bucket": "int64",
     "round": "int64",
     "epoch": "int64",
-    "epoch_start": "string",
+    "start": "string",
+    "end": "string",
+    "released": "string",
     "batch": "string",
     "state": "string",
     "people": "int64",
@@ -77,7 +79,7 @@ class TaskResults:
         guarantee = result.get("guarantee") or {}
         spent, total = result.get("spent") or {}, result.get("total") or {}
         about = {name: result.get(name) for name in ("bucket", "round", "epoch", "batch", "state", "people", "reason")}
-        about |= {"epoch_start": start_of(result)}
+        about |= {name: time_of(result, name) for name in ("start", "end", "released")}
         about |= {"task": self.task, "epsilon": _real(guarantee, "epsilon"), "delta": _real(guarantee, "delta")}
         about |= {"spent_epsilon": _real(spent, "epsilon")}
         about |= {"total_epsilon": _real(total, "epsilon"), "total_delta": _real(total, "delta")}
@@ -98,13 +100,13 @@ class TaskResults:
         return _row(task=self.task, bucket=gap.get("first"), state="gap", reason=describe_gap(gap))
 
 
-def start_of(result: dict[str, Any]) -> str:
-    """Return the time at which the epoch of a result began, in UTC; empty if the analyzer does not state it.
+def time_of(result: dict[str, Any], name: str) -> str:
+    """Return when the round of a result starts or ends, or the result was released, in UTC; empty if not stated.
 
-    >>> start_of({"epoch_start": 1_893_628_800})
+    >>> time_of({"start": 1_893_628_800}, "start")
     '2030-01-03T00:00:00Z'
     """
-    seconds = result.get("epoch_start")
+    seconds = result.get(name)
     if not isinstance(seconds, int) or not 0 <= seconds < MAX_TIME:
         return ""
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"

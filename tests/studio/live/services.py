@@ -29,8 +29,9 @@ def drifting(bucket: int) -> list[float]:
 
 def head(bucket: int, **changes: Any) -> dict[str, Any]:
     """Return the part of a result that a listing shows, too."""
-    start = START + EPOCH * bucket
-    place = {"bucket": bucket, "round": 1, "epoch": start // EPOCH, "epoch_start": start, "epoch_end": start + EPOCH}
+    released = START + EPOCH * (bucket + 1)
+    times = {"start": START, "end": START + EPOCH * 10**6, "released": released}
+    place = {"bucket": bucket, "round": 1, "epoch": released // EPOCH, **times}
     return {"batch": f"{bucket:032x}", **place, "bundles": PEOPLE, "state": "committed"} | changes
 
 
@@ -41,7 +42,7 @@ def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any
     reach = 1.96 * noise.stderr
     return {
         **head(bucket),
-        "format": "hubbub result 2",
+        "format": "hubbub result 3",
         "task": TASK,
         "plan": PLAN.id,
         "spent": {"rounds": 1, "epsilon": 1.0, "delta": 1e-6},
@@ -115,7 +116,7 @@ class Services:
 
     async def _listing(self, request: Request) -> Response:
         after = int(request.query_params.get("after", "0"))
-        names = ("batch", "bucket", "round", "epoch", "epoch_start", "epoch_end", "bundles", "state")
+        names = ("batch", "bucket", "round", "epoch", "start", "end", "released", "bundles", "state")
         listed = [{name: one[name] for name in names} for one in self.results.values() if one["bucket"] > after]
         return self._refused(request) or _json({"batches": listed, "gaps": self.gaps})
 

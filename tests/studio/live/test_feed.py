@@ -27,6 +27,7 @@ from tests.studio.live.services import (
     Services,
     committed,
     drifting,
+    head,
     withheld,
 )
 
@@ -34,7 +35,7 @@ import hubbub as hb
 from hubbub.errors import CommandFailure, InvalidInput
 from hubbub.service.estimates import estimate_of
 from hubbub.strings.estimates import FORMAT
-from hubbub.studio.live.batches import BatchSeries
+from hubbub.studio.live.batches import BatchHead, BatchSeries
 from hubbub.studio.live.client import MAX_TASKS, LiveClient
 from hubbub.studio.live.feed import LiveFeed
 from hubbub.studio.live.figures import RULES, ServiceFigures, alerts, read_figures, waiting
@@ -508,7 +509,7 @@ GARBAGE: list[dict[str, Any]] = [
     {"labels": None},
     {"people": "all"},
     {"people": 0},
-    {"epoch_start": 1e300},
+    {"start": 1e300},
     {"noise": []},
 ]
 
@@ -556,10 +557,10 @@ def test_a_bad_result_costs_neither_the_others_nor_their_pool(changes: dict[str,
 
 
 TIMES: list[dict[str, Any]] = [
-    {"epoch_start": 1e300},
-    {"epoch_start": 2**62},
-    {"epoch_start": -1},
-    {"epoch_start": 253_402_300_800},
+    {"start": 1e300},
+    {"start": 2**62},
+    {"start": -1},
+    {"start": 253_402_300_800},
     {"people": None},
     {"people": -5},
     {"people": 10**400},
@@ -914,3 +915,15 @@ def test_without_a_source_the_page_says_so() -> None:
             assert (await client.get("/api/live/events")).status_code == 404
 
     run(work)
+
+
+@pytest.mark.parametrize(
+    ("round_epochs", "released", "dated"),
+    [(1, 11, 10), (1, 14, 10), (7, 11, 10), (7, 13, 12), (7, 17, 16), (7, 30, 16), (7, 10, 10)],
+)
+def test_a_batch_is_dated_by_the_epoch_in_which_people_answered(round_epochs: int, released: int, dated: int) -> None:
+    """Regression: every chart dated a batch by the epoch of its release, a weekly one by the week after it."""
+    week = 604_800
+    place = {"epoch": released, "start": 10 * week, "end": (10 + round_epochs) * week, "released": released * week}
+    found = BatchHead.of(head(3, people=100, **place))
+    assert (found.time, found.released, found.epoch) == (dated * week, released * week, week)

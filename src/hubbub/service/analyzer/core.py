@@ -65,7 +65,9 @@ class Analyzer:
         self._read = functools.lru_cache(maxsize=4)(self._read_stored)
         self._refresh()
         self.ledger = RoundLedger(store.writer, credentials)
-        self.evaluations = Evaluations(store.evaluations, context.keyring, self._contract, context.ticket_keys)
+        self.evaluations = Evaluations(
+            store.evaluations, context.keyring, self._contract, context.ticket_keys, context.clock
+        )
         self._jobs = TallyJobs(store, context, self._contracts, self.ledger)
         self._exports = None if lake is None else ExportJobs(store, context, self._contracts, lake)
 

@@ -1,9 +1,10 @@
 """The evaluation of blinded strings: the analyzer applies the tag key of a task without seeing what it is applied to.
 
-Every evaluation tests one string against all slots of a key, so their number is capped, durably. A block of evaluations
+Every evaluation tests one string against all slots of a key, so their number within an hour is capped, durably: a cap
+for the whole life of a key would let whoever uses it up stop the collection until the next key. A block of evaluations
 is reserved in the store before the first of them is made; a process that dies forfeits the rest of its block, never the
-count of those that were made. Each admission has a cap of its own. An element that is repeated, because a response was
-lost, counts once.
+count of those that were made. Each admission has a cap of its own, for the life of a key. An element that is repeated,
+because a response was lost, counts once; what is no element counts for nothing.
 """
 
 import hashlib
@@ -12,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from hubbub.errors import InvalidInput, Problem, WireError
-from hubbub.oprf import suite_named
+from hubbub.oprf import check_elements, suite_named
+from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.task.admission import TicketKey, Verifier, verifier
@@ -22,16 +24,18 @@ from hubbub.service.task.keys import Keyring
 from hubbub.service.task.tagkeys import TagKeys, tag_key
 
 EVALUATION_TABLES = (
-    "evaluations (task {blob}, key_id BIGINT, used BIGINT NOT NULL, PRIMARY KEY (task, key_id))",
+    """evaluations (task {blob}, key_id BIGINT, hour BIGINT NOT NULL, used BIGINT NOT NULL,
+       PRIMARY KEY (task, key_id))""",
     """evaluated (task {blob}, key_id BIGINT, client {blob}, element {blob},
        PRIMARY KEY (task, key_id, client, element)) {clustered}""",
 )
-"""The evaluations reserved under each key, and those of each admission."""
+"""The evaluations reserved under each key in its last hour, and those of each admission."""
 BLOCKS = 1000
-"""Blocks into which the evaluations of a key are divided, so that a crash forfeits a thousandth of them at most."""
+"""Blocks into which the evaluations of an hour are divided, so that a crash forfeits a thousandth of them at most."""
 MAX_BLOCK = 1000
+HOUR = 3600
 LIMIT_RETRY = 3600
-"""Seconds after which a client asks again once a cap is reached: the next key has a cap of its own."""
+"""Seconds after which a client asks again once the cap of its admission is reached: the next key has another."""
 _DIGEST = 16
 _Name = tuple[bytes, int]
 
@@ -45,10 +49,12 @@ class Evaluations:
         keyring: Keyring,
         contract: Callable[[bytes], Contract],
         ticket_keys: Mapping[str, TicketKey],
+        clock: Clock | None = None,
     ) -> None:
         self._database, self._keyring, self._contract, self._ticket_keys = database, keyring, contract, ticket_keys
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._left: Counter[_Name] = Counter()
+        self._hour, self._left = -1, Counter[_Name]()
 
     def check(self, contract: Contract) -> None:
         """Raise unless the admissions of a contract for strings can be verified, and its tags computed, here."""
@@ -83,12 +89,14 @@ class Evaluations:
             raise Problem("malformed", str(error)) from None
         clients = self._clients(contract, request)
         private = self._private(contract, request.key_id)
-        self._admit(contract, request, clients)
-        reach("evaluations-reserved")
         try:
-            made = tag_key(terms.group, private, task, request.key_id).evaluate(request.elements)
+            # Before they are counted: what is no element must not use up the evaluations of others.
+            check_elements(terms.group, request.elements)
         except WireError:
             raise Problem("malformed", "an element is not one of the contract's group") from None
+        self._admit(contract, request, clients)
+        reach("evaluations-reserved")
+        made = tag_key(terms.group, private, task, request.key_id).evaluate(request.elements)
         reach("evaluation-made")
         return write_evaluation(made)
 
@@ -125,6 +133,10 @@ class Evaluations:
         assert contract.strings is not None
         name, count = (contract.task, request.key_id), len(request.elements)
         with self._lock:
+            now = self._clock.now()
+            if self._hour != int(now // HOUR):
+                # What is left of a block belongs to the hour in which it was reserved.
+                self._hour, self._left = int(now // HOUR), Counter()
             left, block = self._left[name], 0
             if clients or left < count:
                 with self._database.transaction():
@@ -132,7 +144,7 @@ class Evaluations:
                     if clients:
                         count = self._spend(name, request.elements, clients, contract.strings.per_client)
                     if left < count:
-                        block = self._reserve(name, count - left, contract.strings.evaluations)
+                        block = self._reserve(name, count - left, contract.strings.evaluations, now)
             self._left[name] = left + block - count
 
     def _spend(self, name: _Name, elements: tuple[bytes, ...], clients: list[bytes], cap: int) -> int:
@@ -150,25 +162,27 @@ class Evaluations:
                 )
         return new
 
-    def _reserve(self, name: _Name, needed: int, cap: int) -> int:
-        """Reserve a block of evaluations, in the caller's transaction, and return how many they are."""
-        self._database.run("INSERT INTO evaluations VALUES (?, ?, 0) ON CONFLICT DO NOTHING", *name)
-        query = f"SELECT used FROM evaluations WHERE task = ? AND key_id = ?{self._database.for_update}"
-        ((used,),) = self._database.rows(query, *name)
+    def _reserve(self, name: _Name, needed: int, cap: int, now: float) -> int:
+        """Reserve a block of evaluations of this hour, in the caller's transaction, and return how many they are."""
+        self._database.run("INSERT INTO evaluations VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING", *name, self._hour)
+        query = f"SELECT hour, used FROM evaluations WHERE task = ? AND key_id = ?{self._database.for_update}"
+        ((hour, used),) = self._database.rows(query, *name)
+        used = used if hour == self._hour else 0
         block = min(max(needed, min(MAX_BLOCK, cap // BLOCKS)), cap - used)
         if block < needed:
-            raise Problem("evaluation-limit", "the evaluations of a key are used up", retry_after=LIMIT_RETRY)
-        statement = "UPDATE evaluations SET used = ? WHERE task = ? AND key_id = ?"
-        self._database.run(statement, used + block, *name)
+            wait = HOUR - int(now % HOUR)
+            raise Problem("evaluation-limit", "the evaluations of a key are used up for this hour", retry_after=wait)
+        statement = "UPDATE evaluations SET hour = ?, used = ? WHERE task = ? AND key_id = ?"
+        self._database.run(statement, self._hour, used + block, *name)
         return int(block)
 
     def used(self, task: bytes) -> dict[int, int]:
-        """Return the evaluations reserved under each key of a task."""
-        query = "SELECT key_id, used FROM evaluations WHERE task = ? ORDER BY key_id"
-        return dict(self._database.rows(query, task))
+        """Return the evaluations reserved under each key of a task in this hour."""
+        query = "SELECT key_id, used FROM evaluations WHERE task = ? AND hour = ? ORDER BY key_id"
+        return dict(self._database.rows(query, task, int(self._clock.now() // HOUR)))
 
     def share(self, contracts: Iterable[Contract]) -> float:
-        """Return the largest share of a key's evaluations that is reserved, rounded down to 1 %, over all tasks."""
+        """Return the largest share of a key's evaluations of this hour that is reserved, rounded down to 1 %."""
         found = 0.0
         for contract in contracts:
             if contract.strings is not None:

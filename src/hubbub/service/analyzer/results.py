@@ -42,7 +42,7 @@ from hubbub.service.task.series import Spending
 from hubbub.strings import estimate_strings
 from hubbub.surveys import SurveyEstimate, estimate_survey
 
-FORMAT = "hubbub result 2"
+FORMAT = "hubbub result 3"
 LEVEL = 0.95
 """Confidence level of the intervals in a result."""
 
@@ -123,14 +123,14 @@ def _about(batch: BatchRow, contract: Contract, spent: Spending, gaps: tuple[Gap
 
 
 def position(batch: BatchRow, contract: Contract) -> dict[str, Json]:
-    """Return the place of a batch in the series of its task, with the epoch in which its bucket was sealed.
+    """Return the place of a batch in its task: when its round begins and ends, and when it was released.
 
-    Times are seconds since 1970. Bundles may have arrived in earlier epochs, if it took several to reach the minimum
-    batch size.
+    Times are seconds since 1970. ``released`` is the beginning of the epoch in which the bucket was sealed, in which
+    its round may be over; bundles may have arrived in any epoch of the round up to then.
     """
-    start = batch.epoch * contract.epoch
-    epoch: dict[str, Json] = {"epoch": batch.epoch, "epoch_start": start, "epoch_end": start + contract.epoch}
-    return {"bucket": batch.bucket, "round": batch.round, **epoch}
+    start, end = contract.round_span(batch.round)
+    times: dict[str, Json] = {"start": start, "end": end, "released": batch.epoch * contract.epoch}
+    return {"bucket": batch.bucket, "round": batch.round, "epoch": batch.epoch, **times}
 
 
 def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:

@@ -84,9 +84,9 @@ class AnalyzerStore(TokenStore):
     """The analyzer's store."""
 
     role = "analyzer"
-    version = 4
+    version = 5
     tables = _TABLES
-    migrations = MappingProxyType({3: ()})
+    migrations = MappingProxyType({3: (), 4: ("DROP TABLE IF EXISTS evaluations",)})
 
     def __init__(self, connect: Callable[[], Database]) -> None:
         self.evaluations = connect()

@@ -14,10 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.errors import Problem
+from hubbub.oprf import SUITES
 from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 from hubbub.service.runtime.problems import MEDIA_TYPE as PROBLEM_TYPE
 from hubbub.service.runtime.ratelimit import RateLimiter
-from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_REQUEST_SIZE
+from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_EVALUATIONS, MAX_REQUEST_SIZE
 from hubbub.service.transport import MEDIA_TYPE
 
 MAX_UPLOAD = 1 << 20
@@ -28,6 +29,7 @@ BODY_SECONDS = 10.0
 """Seconds within which the body of a request must arrive."""
 RETRY_SECONDS = 5
 """Seconds after which a client tries again if a service cannot be reached."""
+_ELEMENT: int = min(one.ELEMENT_SIZE for one in SUITES.values())
 _RESPONSE_TYPES = {"application/json", PROBLEM_TYPE, EVALUATION_TYPE}
 
 
@@ -61,7 +63,7 @@ def _endpoint(route: Route, client: httpx.AsyncClient, limiter: RateLimiter | No
         task = hex_id(request.path_params["task"], "unknown-task").hex()
         if limiter is not None:
             address = limiter.address(request.scope)
-            if address is not None and not limiter.take(address, 1, now=time.monotonic()):
+            if address is not None and not limiter.take(address, _weight(route, request), now=time.monotonic()):
                 raise Problem("busy", retry_after=RETRY_SECONDS)
         body, headers = b"", {}
         if route.media_type:
@@ -71,6 +73,14 @@ def _endpoint(route: Route, client: httpx.AsyncClient, limiter: RateLimiter | No
         return await _forwarded(client, route.method, route.path.format(task=task), body, headers)
 
     return forward
+
+
+def _weight(route: Route, request: Request) -> int:
+    """Return what a request counts for: one, or for evaluations one for each element that its body has room for."""
+    length = request.headers.get("content-length", "")
+    if route.media_type != EVALUATION_TYPE or not (length.isascii() and length.isdigit() and len(length) < 9):
+        return 1
+    return min(max(int(length) // _ELEMENT, 1), MAX_EVALUATIONS)
 
 
 async def _forwarded(

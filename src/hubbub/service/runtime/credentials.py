@@ -20,7 +20,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Self
@@ -125,9 +125,10 @@ class Credentials:
     (True, 32)
     """
 
-    def __init__(self, folder: Path | str, role: str) -> None:
+    def __init__(self, folder: Path | str, role: str, outside: Path | None = None) -> None:
+        """Open the folder; ``outside`` is a copy of the fence on another machine, which no snapshot of this one has."""
         check_choice("role", role, ("analyzer", "shuffler", "issuer"))
-        self.folder, self.role = Path(folder), role
+        self.folder, self.role, self._outside = Path(folder), role, outside
         self._id = ""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
@@ -136,6 +137,8 @@ class Credentials:
                 erase(path)
         if self.exists and self.fence().role != role:
             raise StoreFailure(f"the credential folder belongs to the {self.fence().role}, not to the {role}")
+        with self._locked():
+            self._compare(self.fence())
 
     @property
     def exists(self) -> bool:
@@ -224,11 +227,39 @@ class Credentials:
         """Raise the numbers of the fence durably to at least the given ones, and return it."""
         with self._locked():
             old = self.fence()
+            # In every process and each time: a machine may be rolled back while it runs.
+            behind = self._compare(old)
             new = old.raised(last_key, sealed, restores, beat, charged)
             if new != old or not self.exists:
                 write_file(self.folder / _FENCE, new.to_json(), replace=True)
                 reach("fence-raised")
+                behind = True
+            if self._outside is not None and behind:
+                # After the one inside, which a crash in between leaves higher: that is harmless.
+                try:
+                    write_file(self._outside, new.to_json(), replace=True)
+                except OSError as error:
+                    raise StoreFailure(f"the fence at {self._outside} cannot be written: {error.strerror}") from None
             return new
+
+    def _compare(self, inside: Fence) -> bool:
+        """Return True if the fence outside is missing or lower; raise if it is higher: this machine was rolled back."""
+        if self._outside is None:
+            return False
+        try:
+            seen = Fence.from_json(self._outside.read_bytes())
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise StoreFailure(f"the fence at {self._outside} cannot be read: {error.strerror}") from None
+        if inside != replace(
+            inside.raised(seen.last_key, seen.sealed, seen.restores, seen.beat, seen.charged), id=seen.id
+        ):
+            raise StoreFailure(
+                f"the credential folder is older than the fence at {self._outside}, or another one: this machine or "
+                "its volume was rolled back to a snapshot, and batches could be released twice. Follow the run book"
+            )
+        return seen != inside
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name) or name in (_FENCE, _LOCK, _OWNER):

@@ -37,6 +37,9 @@ class Common:
         Path("credentials"),
         "Folder of the secrets, shared by all processes of a role; keep it out of the backups of the store.",
     )
+    fence: Path | None = entry(
+        None, "File on another machine, shared by all processes of a role, that shows that this one was rolled back."
+    )
     identity: Path = entry(Path("identity"), "The operator's signing key.")
     contracts: tuple[Path, ...] = entry((), "Files of signed contracts to serve.")
     admin: str = entry("unix:admin.sock", "Unix socket for administrative commands; it gets mode 0600.")
@@ -198,14 +201,14 @@ class RelayConfig:
     operations: str = entry("127.0.0.1:9467", "Address of /livez, /readyz and /metrics.")
     certificate: Path | None = entry(None, "With `certificate_key`: TLS for `listen`.")
     certificate_key: Path | None = entry(None, "The private key of `certificate`.")
-    rate: float = entry(0.0, "Requests per second that an address may send; 0 means no limit.")
+    rate: float = entry(1.0, "Requests per second that an address may send, elements counted; 0 means no limit.")
     burst: float = entry(100.0, "Requests that an address may send at once.")
     address_header: str = entry("", "Header in which a proxy names the sender's address, for `rate`.")
     origins: tuple[str, ...] = entry((), "Web origins whose pages may send, such as https://example.org (CORS).")
 
     def __post_init__(self) -> None:
         check_real("rate", self.rate, Interval(0, 1e9))
-        check_real("burst", self.burst, Interval(1, 1e9))
+        check_real("burst", self.burst, Interval(64, 1e9))
         for origin in self.origins:
             _check_origin(origin)
         _check_address("operations", self.operations)

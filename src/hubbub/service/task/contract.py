@@ -217,6 +217,13 @@ class Contract:
             return 1
         return min(max((epoch - self.task_start) // self.series.round_epochs + 1, 1), self.series.rounds)
 
+    def round_span(self, number: int) -> tuple[int, int]:
+        """Return when a round begins and ends, in seconds since 1970; without a series, it is the time of the task."""
+        if self.series is None:
+            return self.task_start * self.epoch, self.task_end * self.epoch
+        first = self.task_start + (number - 1) * self.series.round_epochs
+        return first * self.epoch, (first + self.series.round_epochs) * self.epoch
+
     def layout_of(self, number: int) -> BundleLayout:
         """Return the layout of bundles and slots of a round, which are bound to that round."""
         return self.layout if self.series is None else round_layout(self.layout, number)

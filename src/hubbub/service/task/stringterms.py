@@ -1,4 +1,4 @@
-"""The terms of a contract for strings: the group of their tags, who relays, and how many evaluations a key gives."""
+"""The terms of a contract for strings: the group of their tags, who relays, and how many evaluations an hour has."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,7 +9,7 @@ from hubbub.oprf import SUITES, p256, ristretto
 from hubbub.service.task.admission import check_issuer
 
 MAX_EVALUATIONS = 10**12
-"""Largest number of evaluations of one key."""
+"""Largest number of evaluations of one key in an hour."""
 MAX_PER_CLIENT = 100
 PER_CLIENT = 4
 """Default number of evaluations of one client and key: the answer, and a few lost ones."""
@@ -20,7 +20,7 @@ class StringTerms:
     """The agreement of operators and clients on a collection of strings, besides the plan.
 
     Every evaluation lets whoever asks test one string against all slots of a key. The caps bound what a dictionary
-    attack can test: ``evaluations`` for everybody together, ``per_client`` for each admission.
+    attack can test: ``evaluations`` for everybody together in an hour, ``per_client`` for each admission.
     """
 
     group: str
@@ -28,7 +28,7 @@ class StringTerms:
     relay: str
     """The host name of the relay, whose operator is neither the analyzer's nor the shuffler's."""
     evaluations: int
-    """Most evaluations under one key of the analyzer."""
+    """Most evaluations under one key of the analyzer within an hour."""
     per_client: int = PER_CLIENT
     """Most evaluations of one ticket or token under one key; with open admission, nothing tells clients apart."""
 

@@ -54,7 +54,13 @@ class BatchHead:
     bucket: int
     round: int
     start: int
+    """When its round begins, in seconds since 1970."""
     end: int
+    """When its round ends."""
+    released: int
+    """When it was released: the beginning of that epoch."""
+    epoch: int
+    """Seconds between two releases."""
     state: str
     bundles: int
     people: int | None = None
@@ -72,8 +78,10 @@ class BatchHead:
                 batch=str(result["batch"]),
                 bucket=int(result["bucket"]),
                 round=int(result["round"]),
-                start=int(result["epoch_start"]),
-                end=int(result["epoch_end"]),
+                start=int(result["start"]),
+                end=int(result["end"]),
+                released=int(result["released"]),
+                epoch=int(result["released"]) // max(int(result["epoch"]), 1),
                 state=str(result["state"])[:LONGEST_TEXT],
                 bundles=int(result["bundles"]),
                 people=None if result.get("people") is None else int(result["people"]),
@@ -83,16 +91,26 @@ class BatchHead:
                 reason=None if result.get("reason") is None else str(result["reason"])[:LONGEST_TEXT],
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise WireError("a result must state its batch, bucket, round, epoch, state and bundles") from None
+            raise WireError("a result must state its batch, bucket, round, times, state and bundles") from None
         if len(head.batch) > LONGEST_BATCH:
             raise WireError(f"the id of a batch must have at most {LONGEST_BATCH} characters")
         if not 1 <= head.round <= LARGEST:
             raise WireError("the round of a result must be at least 1")
-        if not 0 <= head.start <= head.end < MAX_TIME:
-            raise WireError("a result must state when its epoch began and ended, in seconds since 1970")
+        if not (0 <= head.start <= head.end < MAX_TIME and 0 <= head.released < MAX_TIME):
+            raise WireError(
+                "a result must state when its round begins and ends, and its release, in seconds since 1970"
+            )
         if head.state == "committed" and (head.people is None or not 0 <= head.people <= LARGEST):
             raise WireError("a committed result must state its people")
         return head
+
+    @property
+    def time(self) -> int:
+        """When the last epoch began in which its people can have answered; a chart dates it by that.
+
+        It is the beginning of its round if that is a single epoch, however late the batch was released.
+        """
+        return max(self.start, min(self.released, self.end) - self.epoch)
 
     def to_document(self) -> dict[str, Any]:
         """Return the head as a JSON object."""

@@ -228,7 +228,7 @@ class LiveFeed:
             else:
                 found += alerts(figures, now)
         for task in self.tasks.values():
-            recent = [one for one in task.withheld.values() if now - one.start < WITHHELD_SECONDS]
+            recent = [one for one in task.withheld.values() if now - one.released < WITHHELD_SECONDS]
             if recent:
                 several = len(self.tasks) > 1
                 many = "A batch" if len(recent) == 1 else f"{len(recent)} batches"

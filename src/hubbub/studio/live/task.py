@@ -97,7 +97,7 @@ class LiveTask:
         """Seconds between two releases, as far as they are known."""
         if self.contract is not None:
             return self.contract.epoch
-        return None if self.newest is None else self.newest.end - self.newest.start
+        return None if self.newest is None else self.newest.epoch
 
     def overview(self) -> dict[str, Any]:
         """Return what every tab of the page shows, whatever its window."""
@@ -170,7 +170,7 @@ class LiveTask:
         known = sorted(self.withheld)
         buckets = np.array(known[bisect_left(known, first) : bisect_right(known, last)], np.int64)
         _, starts = grouped(buckets, points)
-        times: list[Json] = [self.withheld[int(one)].start for one in buckets[starts]]
+        times: list[Json] = [self.withheld[int(one)].time for one in buckets[starts]]
         return {"batches": len(buckets), "time": times}
 
     def _chosen(self, question: str) -> list[int]:

@@ -26,7 +26,7 @@ class SeriesView:
     batches: NDArray[np.int64]
     people: Floats
     time: NDArray[np.int64]
-    """When the last batch of each point was released: the start of its epoch, in seconds since 1970."""
+    """When the last epoch began in which people of the point's last batch answered, in seconds since 1970."""
     figures: tuple[Figure, ...]
     value: Floats
     low: Floats
@@ -82,7 +82,7 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
         last=buckets[ends],
         batches=counts,
         people=totals,
-        time=np.array([series.heads[int(one)].start for one in buckets[ends]], np.int64),
+        time=np.array([series.heads[int(one)].time for one in buckets[ends]], np.int64),
         figures=tuple(series.figures[place] for place in chosen),
         value=value,
         low=low,

@@ -141,7 +141,7 @@ function cards(task, overview) {
     + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
   put("last-words", !last ? "" : last.state !== "committed" ? `batch ${count(last.bucket)}: ${last.reason ?? "no reason is known"}`
-    : `batch ${count(last.bucket)}, released ${when(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess between two answers of one person is right `
+    : `batch ${count(last.bucket)}, released ${when(last.released)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess between two answers of one person is right `
     + `at most ${guessed(last).replace(" ", "\u00a0")} of the time`);
   put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
@@ -270,7 +270,7 @@ function rows(page, task) {
   put("spent-head", task.spent?.delta ? `ε spent so far, at δ = ${upwards(task.spent.delta)}` : "ε spent so far");
   find("rows").replaceChildren(...found.map(one => {
     const row = element("tr", "", one.state === "withheld" ? "withheld" : ""), good = one.state === "committed";
-    const cells = [[count(one.bucket)], [moment(one.start), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? upwards(one.epsilon) : "", "num"],
+    const cells = [[count(one.bucket)], [moment(one.released), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? upwards(one.epsilon) : "", "num"],
       [good ? upwards(one.delta) : "", "num"], [good ? guessed(one) : "", "num"], [String(one.round), "num"], [upwards(one.spent), "num"], [one.state]];
     row.append(...cells.map(([text, className = ""]) => element("td", text, className)));
     return row;
