@@ -1,4 +1,4 @@
-"""Figures at the bounds of what is possible: intervals have a low and a high end, in this order, around the estimate."""
+"""Figures at the bounds of what is possible: intervals have their ends in order, around the estimate."""
 
 import math
 from collections.abc import Iterator
@@ -31,7 +31,8 @@ def surveyed(noise: str, n: int, kind: str, rng: np.random.Generator, *, missing
     number = Number(0, 100, digits=[4, 4], missing=missing, variance=True)
     scale = SPARSE if missing else SCALE
     survey: dict[str, Question] = {
-        "number": number, "scale": scale, "choice": Choice(list("abc")), "flag": Flag(), "both": Cross("choice", "flag"),
+        "number": number, "scale": scale, "choice": Choice(list("abc")), "flag": Flag(),
+        "both": Cross("choice", "flag"),
     }  # fmt: skip
     buckets = np.zeros(9, np.int64)
     buckets[{"low": 0, "high": 7, "missing": 8, "two points": 3}[kind]] = n
