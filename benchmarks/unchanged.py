@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import hubbub as hb
 from hubbub.numeric.population import CountNoise
-from hubbub.questions import Choice, Cross, Flag, Number, Scale
+from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 
 Rng = np.random.Generator
 Counts = NDArray[np.int64]
@@ -33,7 +33,7 @@ SIZES = 6000, 9000
 LABELS = hb.Schema.one_hot(200)
 SCALE = Scale(0, 16, buckets=16, levels=[4, 1])
 NUMBER = Number(0, 100, digits=[4, 4])
-SURVEY = {
+SURVEY: dict[str, Question] = {
     "country": Choice([f"country {place}" for place in range(60)]),
     "dark mode": Flag(),
     "load time": SCALE,

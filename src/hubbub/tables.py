@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
+FEW_SHOWN = 5
+"""Messages with a combination below which its estimated standard error is not trusted alone."""
 
 
 def fake_patterns(schema: Schema, count: int) -> Array:
@@ -179,13 +181,14 @@ class Joint:
         return np.sqrt(np.maximum(variance, 0.0)) / self.k
 
     def _at_least(self) -> Array:
-        """Return σ of the nearest possible histogram, where it exceeds the estimated one.
+        """Return σ, and where few messages show a combination at least that of the nearest possible histogram.
 
-        Where no message shows a combination its estimated σ is close to 0, although flips may well have shown it.
+        Where none does the estimated σ is close to 0, although flips may well have shown the combination.
         """
         possible = self.k * nearest_counts(self.values, self.n)
         expected = flip_histogram(possible + self.fakes, self.q)
-        return np.maximum(self.stderr, self._deviation(expected, possible, self._known))
+        least = np.where(self.counts < FEW_SHOWN, self._deviation(expected, possible, self._known), 0.0)
+        return np.maximum(self.stderr, least)
 
     def _moment(self, power: int, messages: Array | None = None) -> Array:
         """Return Σ_y s(y)t(y)^power; t has a factor p/(p − q) for each equal bit, −q/(p − q) for each other bit."""
@@ -196,11 +199,11 @@ class Joint:
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true number, or all at once, with probability ``level``.
 
-        ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, and half of what one message with the combination adds, because numbers
-        are whole. g is the absolute skewness of ĥ and e bounds its excess: few messages carry large weights, so errors
-        are skewed with long tails. σ is at least that of the nearest possible histogram. The quantile of the longer
-        side (Cornish and Fisher 1938) serves for both, because the estimated σ is correlated with the error. The
-        shuffler's draws are treated as normal.
+        ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, where g is the absolute skewness of ĥ and e bounds its excess: few
+        messages carry large weights, so errors are skewed with long tails. The quantile of the longer side (Cornish and
+        Fisher 1938) serves for both, because the estimated σ is correlated with the error. Where few messages show a
+        combination, half of what one of them adds is added, because numbers are whole, and σ is at least that of the
+        nearest possible histogram. The shuffler's draws are treated as normal.
         """
         level = check_real("level", level, OPEN_UNIT)
         check_type("simultaneous", simultaneous, bool)
@@ -210,7 +213,7 @@ class Joint:
         skew, excess = self._shape(sigma)
         reach = (z + np.abs(skew) * (z * z - 1) / 6 + excess * max(z**3 - 3 * z, 0.0) / 24) * sigma
         message = ((1 - self.q) / (1 - 2 * self.q)) ** len(self.labels) / self.k
-        reach += np.where(sigma > 0, message / 2, 0.0)
+        reach += np.where((sigma > 0) & (self.counts < FEW_SHOWN), message / 2, 0.0)
         return values - reach, values + reach
 
     def __len__(self) -> int:

@@ -51,7 +51,7 @@ def intervals(found: hb.SurveyEstimate) -> Iterator[tuple[str, float, float, flo
             if isinstance(result, hb.ScaleEstimate | hb.NumberEstimate):
                 for one in result.measures():
                     for of in ("collection", "population") if one.sampled else ("collection",):
-                        low, high = one.interval(level, of=of)  # type: ignore[arg-type]
+                        low, high = one.interval(level, of=of)
                         yield f"{name} {one.name} {of}", low, float(np.clip(one.value, *_possible(one, result))), high
             if isinstance(result, hb.ScaleEstimate):
                 for of in ("collection", "population"):
@@ -100,7 +100,7 @@ def test_differences_have_their_ends_in_order(missing: bool) -> None:
             differences: list[Difference] = [*result.differences()]
             for one in differences:
                 for of in ("collection", "population") if one.sampled else ("collection",):
-                    low, high = one.interval(0.95, of=of)  # type: ignore[arg-type]
+                    low, high = one.interval(0.95, of=of)
                     assert low <= high, one.name
             if isinstance(result, hb.ScaleComparison):
                 assert all((low <= high).all() for low, high in [result.band(), result.band(of="collection")])
