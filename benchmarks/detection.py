@@ -24,29 +24,29 @@ import hubbub as hb
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Law = tuple[int, Floats]
+Spread = tuple[int, Floats]
 """The smallest number of messages, and the probabilities of all from there on."""
 SIZES = ((100, 10**5, 1e-6), (10**4, 10**6, 1e-8), (10**6, 10**7, 1e-8))
 BEYOND = 1e-16
 
 
-def law(frozen: object) -> Law:
+def spread(frozen: object) -> Spread:
     """Return a distribution of ``scipy.stats`` without its negligible tails."""
     low, high = int(frozen.ppf(BEYOND)), int(frozen.isf(BEYOND))  # type: ignore[attr-defined]
     return low, frozen.pmf(np.arange(low, high + 1))  # type: ignore[attr-defined]
 
 
-def plus(one: Law, two: Law) -> Law:
+def plus(one: Spread, two: Spread) -> Spread:
     """Return the distribution of the sum of two independent numbers."""
     return one[0] + two[0], np.convolve(one[1], two[1])
 
 
-def shown(plan: hb.Plan, n: int, held: int, fakes: int) -> Law:
+def shown(plan: hb.Plan, n: int, held: int, fakes: int) -> Spread:
     """Return the distribution of the messages that show a label which ``held`` people have."""
     schema, protocol = plan.schema, plan.protocol
     q, k = protocol.q, protocol.k
     truth = 1 - (schema.width - 1) * q if protocol.sends_category else 1 - q
-    found = plus(law(binom(k * held, truth)), law(binom(k * (n - held), q)))
+    found = plus(spread(binom(k * held, truth)), spread(binom(k * (n - held), q)))
     fake = q + (1 - 2 * q) * schema.density
     users, drawn = protocol.user_fakes, protocol.shuffler_fakes
     if drawn is not None:
@@ -55,9 +55,9 @@ def shown(plan: hb.Plan, n: int, held: int, fakes: int) -> Law:
     if users is not None and protocol.sends_bits:
         number = poisson(n * users.scale * fake)
         return plus(
-            found, law(number if users.distribution == "poisson" else binom(n * users.shift, users.scale * fake))
+            found, spread(number if users.distribution == "poisson" else binom(n * users.shift, users.scale * fake))
         )
-    return plus(found, law(binom(fakes, fake))) if fakes else found
+    return plus(found, spread(binom(fakes, fake))) if fakes else found
 
 
 def estimates(plan: hb.Plan, n: int, messages: Counts, fakes: int) -> Iterator[tuple[hb.Estimate, slice]]:

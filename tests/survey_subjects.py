@@ -480,6 +480,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("SurveyComparison", {"n_a": -1}, InvalidInput, "n_a must be a whole number of at least 1, got -1"),
     ("SurveyComparison", {"n_b": -1}, InvalidInput, "n_b must be a whole number of at least 1, got -1"),
     ("SurveyComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("SurveyComparison", {"p_value": 0.5}, InvalidInput, "p_value must be a vector of float64 values, not float"),
     ("CrossEstimate.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossEstimate.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossEstimate.to_pandas", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),

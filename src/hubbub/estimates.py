@@ -240,18 +240,19 @@ class Estimate:
     def columns(self, level: float = LEVEL, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the estimate as columns: values, errors, both kinds of intervals, detectability.
 
-        ``population_low`` and ``population_high`` are shares; the other figures are numbers of people.
+        All figures are numbers of people, as everywhere the ends of intervals have the unit of the value:
+        ``population_low`` and ``population_high`` are n times the shares of :meth:`population`.
         """
         low, high = self.interval(level, simultaneous=simultaneous)
-        shares = self.population(level, simultaneous=simultaneous)
+        first, last = self.interval(level, simultaneous=simultaneous, of="population")
         return {
             "label": list(self.labels),
             "value": self.values,
             "stderr": self.stderr,
             "low": low,
             "high": high,
-            "population_low": shares[0],
-            "population_high": shares[1],
+            "population_low": first,
+            "population_high": last,
             "detectable": self.detectable,
         }
 

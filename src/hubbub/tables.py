@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
+FEW_SHOWN = 5
+"""Messages with a combination below which its estimated standard error is not trusted alone."""
 
 
 def fake_patterns(schema: Schema, count: int) -> Array:
@@ -165,33 +167,53 @@ class Joint:
         their expectation. What is known about the fakes before they are flipped adds no noise: f²/M for M fakes in
         total, f·(1 − variance/mean) for independent draws per record.
         """
+        return self._deviation(self.counts.astype(np.float64), self.k * self.values, self._known)
+
+    @property
+    def _known(self) -> Array:
+        """What is known about the fakes, by which the second moments exceed the variance."""
         if self.spread is None:
-            known = self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
-        else:
-            known = self.fakes * (1 - self.spread)
-        variance = self._moment(2) - self.k * self.values - known
+            return self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
+        return self.fakes * (1 - self.spread)
+
+    def _deviation(self, messages: Array, own: Array, known: Array) -> Array:
+        variance = self._moment(2, messages) - own - known
         return np.sqrt(np.maximum(variance, 0.0)) / self.k
 
-    def _moment(self, power: int) -> Array:
+    def _at_least(self) -> Array:
+        """Return σ, and where few messages show a combination at least that of the nearest possible histogram.
+
+        Where none does the estimated σ is close to 0, although flips may well have shown the combination.
+        """
+        possible = self.k * nearest_counts(self.values, self.n)
+        expected = flip_histogram(possible + self.fakes, self.q)
+        least = np.where(self.counts < FEW_SHOWN, self._deviation(expected, possible, self._known), 0.0)
+        return np.maximum(self.stderr, least)
+
+    def _moment(self, power: int, messages: Array | None = None) -> Array:
         """Return Σ_y s(y)t(y)^power; t has a factor p/(p − q) for each equal bit, −q/(p − q) for each other bit."""
         gain = 1 - 2 * self.q
-        return weigh_by_distance(self.counts, ((1 - self.q) / gain) ** power, (-self.q / gain) ** power)
+        shown = self.counts if messages is None else messages
+        return weigh_by_distance(shown, ((1 - self.q) / gain) ** power, (-self.q / gain) ** power)
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Return the ends of intervals that cover each true number, or all (Šidák 1967), with probability ``level``.
+        """Return the ends of intervals that cover each true number, or all at once, with probability ``level``.
 
         ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, where g is the absolute skewness of ĥ and e bounds its excess: few
         messages carry large weights, so errors are skewed with long tails. The quantile of the longer side (Cornish and
-        Fisher 1938) serves for both, because the estimated σ is correlated with the error. The shuffler's draws are
-        treated as normal.
+        Fisher 1938) serves for both, because the estimated σ is correlated with the error. Where few messages show a
+        combination, half of what one of them adds is added, because numbers are whole, and σ is at least that of the
+        nearest possible histogram. The shuffler's draws are treated as normal.
         """
         level = check_real("level", level, OPEN_UNIT)
         check_type("simultaneous", simultaneous, bool)
-        miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
+        miss = (1 - level) / self.counts.size if simultaneous else 1 - level
         z = -float(ndtri(miss / 2))
-        values, sigma = self.values, self.stderr
+        values, sigma = self.values, self._at_least()
         skew, excess = self._shape(sigma)
         reach = (z + np.abs(skew) * (z * z - 1) / 6 + excess * max(z**3 - 3 * z, 0.0) / 24) * sigma
+        message = ((1 - self.q) / (1 - 2 * self.q)) ** len(self.labels) / self.k
+        reach += np.where((sigma > 0) & (self.counts < FEW_SHOWN), message / 2, 0.0)
         return values - reach, values + reach
 
     def __len__(self) -> int:
@@ -304,7 +326,7 @@ class Joint:
             third -= 3 * moment * f / number - 2 * f**3 / number**2
         cube = ((p**4 - q**4) / (p - q) ** 3) ** width
         fourth = self._moment(4) - h * (4 * cube + 3 * own**2 - 12 * own + 6)
-        scale = np.maximum(self.k * sigma, 1e-300)
+        scale = np.maximum(self.k * sigma, 1e-6)  # a combination without any error has no shape
         return np.clip(third / scale**3, -1.0, 1.0), np.clip(fourth / scale**4, 0.0, 3.0)
 
     def _functional(self, weights: Array) -> float:

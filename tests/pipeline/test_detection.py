@@ -1,4 +1,4 @@
-"""Labels that nobody has are rarely flagged, and all intervals hold at once: exactly, from the law of the messages."""
+"""Labels that nobody has are rarely flagged, and all intervals hold at once: by exact sums of probabilities."""
 
 from dataclasses import replace
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.unchanged import PROTOCOLS, SIZES, figures, names, pair_of_labels, pair_of_surveys, surveyed
+from benchmarks.unchanged import survey_plan as unchanged_plan
 from tests.surveys.simulated import estimate, levels, plausible, rounded, survey_plan
 from tests.surveys.test_estimates import SURVEY, answered
 
@@ -137,7 +139,7 @@ def test_the_row_of_the_whole_distribution_decides(noise: str, people: int) -> N
 
 def test_a_whole_survey_is_compared_question_by_question() -> None:
     a, b = answered(seed=1), answered(700, seed=2)
-    found = hb.compare(a, b, correction="holm")
+    found = hb.compare(a, b)
     assert list(found) == list(SURVEY)
     kinds = [hb.Comparison, hb.Comparison, hb.ScaleComparison, hb.NumberComparison, hb.Comparison]
     assert [type(found[name]) for name in found] == kinds
@@ -153,6 +155,47 @@ def test_a_whole_survey_is_compared_question_by_question() -> None:
     assert memory.sum.interval(of="collection")[0] < memory.sum.difference
     with pytest.raises(InvalidInput, match="the name of a question"):
         found["speed"]
+
+
+def test_unchanged_populations_are_rarely_called_different() -> None:
+    """Few pairs of what ``python -m benchmarks.unchanged`` compares; without a correction all are different."""
+    seeds, kinds = range(12), ["fakes", "flips", "flips"] * 4
+    named = [bool(pair_of_surveys(noise, seed)) for noise, seed in zip(kinds, seeds, strict=True)]
+    assert plausible([not one for one in named])
+    rng = np.random.default_rng(7)
+    one, two = (surveyed(unchanged_plan("flips"), n, rng) for n in SIZES)
+    loose = hb.compare(one, two, correction="none")
+    assert sum(np.any(each.significant) for _, each in loose.results) > 1, "the control"
+    assert not names(hb.compare(one, two))
+    assert not loose.significant, "the sentence about questions is corrected all the same"
+    labels = [pair_of_labels(name, seed) for name in PROTOCOLS for seed in range(4)]
+    assert plausible([not one for one in labels])
+
+
+def test_a_change_is_found_in_one_question_of_many() -> None:
+    named = [pair_of_surveys("flips", seed, 0.24) for seed in range(8)]
+    assert sum("dark mode" in one for one in named) > 5
+    assert sum(bool(one - {"dark mode"}) for one in named) <= 3
+
+
+@pytest.mark.slow
+def test_anything_is_named_in_at_most_six_percent_of_2000_unchanged_pairs() -> None:
+    found = figures(2000, 2)
+    assert found["named_survey"] <= 0.062
+    assert found["named_labels"] <= 0.062
+    assert found["found_survey"] > 0.8
+
+
+def test_the_rows_and_the_questions_agree() -> None:
+    """A label that is called different after correction makes its question different."""
+    for seed in range(3):
+        rng, plan = np.random.default_rng(seed), unchanged_plan("flips")
+        found = hb.compare(surveyed(plan, 3000, rng), surveyed(plan, 3000, rng, 0.3))
+        rows = {name for name, one in found.results if isinstance(one, hb.Comparison) and one.significant.any()}
+        assert rows <= set(found.significant)
+        assert "dark mode" in rows
+        document = json.loads(found.to_json())
+        assert [name for name, p in zip(found, document["p_values"], strict=True) if p <= 0.05] == [*found.significant]
 
 
 def test_the_rounds_of_a_year_are_added() -> None:

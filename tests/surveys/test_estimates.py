@@ -9,6 +9,7 @@ from tests.surveys.simulated import NOISE, estimate, levels, plausible, rounded,
 
 import hubbub as hb
 from hubbub.errors import Infeasible, InvalidInput, WireError
+from hubbub.frames import to_csv
 from hubbub.noise import count_noise, fake_noise
 from hubbub.numeric.effects import Factorial
 from hubbub.numeric.population import CountNoise, population_interval
@@ -426,6 +427,30 @@ def test_the_number_of_answers_is_a_figure_where_some_may_be_missing(noise: str)
 def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() -> None:
     """Regression: they were shares in the table of one question, and people in that of the whole survey."""
     found = answered()
+    for name in ("colour", "dark mode"):
+        one = found[name]
+        assert isinstance(one, hb.Estimate)
+        first, last = one.interval(of="population")
+        mine = [place for place, each in enumerate(found.columns()["question"]) if each == name]
+        rows = json.loads(one.to_json())["counts"]
+        text = to_csv(one.columns()).splitlines()
+        place = text[0].split(",").index("population_low")
+        exports = [
+            np.array(one.columns()["population_low"]),
+            one.to_arrow()["population_low"].to_numpy(),
+            one.to_pandas()["population_low"].to_numpy(),
+            one.to_polars()["population_low"].to_numpy(),
+            np.array([row["population_low"] for row in rows]),
+            np.array([float(line.split(",")[place]) for line in text[1:]]),
+            np.array(found.columns()["population_low"])[mine],
+            found.to_arrow()["population_low"].to_numpy()[mine],
+            found.to_pandas()["population_low"].to_numpy()[mine],
+            found.to_polars()["population_low"].to_numpy()[mine],
+        ]
+        for each in exports:
+            assert each == pytest.approx(first, rel=1e-6)
+        assert (first <= np.clip(one.values, 0, one.n)).all()
+        assert (last > 1).all(), "people, not shares"
     whole, cross = found.columns(), found["colour × dark mode"]
     rows = [place for place, name in enumerate(whole["question"]) if name == "colour × dark mode"]
     document = json.loads(found.to_json())["results"]

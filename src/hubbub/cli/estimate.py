@@ -179,7 +179,7 @@ def joint(
 @click.argument("b")
 @output_option(HELP)
 @click.option("--level", type=float, default=0.95, help="Confidence level; p-values up to 1 − level are marked.")
-@click.option("--holm", is_flag=True, help="Adjust the p-values for the number of labels.")
+@click.option("--holm/--no-holm", default=True, help="Adjust the p-values for everything that is compared (Holm).")
 @top_option
 @click.option("--question", metavar="NAME", help="One question of a survey: print it, and draw it with --plot.")
 @click.option("--plot", metavar="FILE", help="Draw the differences, as SVG, PNG or PDF (needs the extra 'plot').")
@@ -202,7 +202,7 @@ def compare(
     quantiles, means.
 
     \b
-    Example: hubbub compare before.json after.json --holm
+    Example: hubbub compare before.json after.json
     """
     check_result_file(output)
     if same_file(a, b):

@@ -10,14 +10,12 @@ from hubbub.cli import screen
 from hubbub.cli.outputs import write_result
 from hubbub.comparisons import Comparison, SurveyComparison
 from hubbub.estimates import Estimate, excess_note
-from hubbub.frames import Columns
 from hubbub.io.files import PIPE
 from hubbub.pages import results, survey_comparison_page, survey_page
 from hubbub.pages.survey_results import cross_rows, difference_rows, measure_rows, survey_summary
 from hubbub.pages.words import printable
 from hubbub.plans import Plan
 from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate
-from hubbub.surveys.cross import people_columns
 
 QUESTION_HELP = (
     "One question of a survey: print it, draw it with --plot, and write its details (all edges of a scale) to a "
@@ -65,7 +63,7 @@ def deliver_survey(found: SurveyEstimate, request: SurveyRequest) -> None:
     if request.plot and request.question is not None:
         found.plot(request.question, level=level).save(request.plot)
     if output:
-        columns = found.columns(level) if request.question is None else _details(found[request.question], level)
+        columns = found.columns(level) if request.question is None else found[request.question].columns(level)
         write_result(output, columns, text, lambda: survey_page(found, level=level, top=request.top))
     if request.as_json:
         click.echo(text)
@@ -95,10 +93,6 @@ def deliver_comparison(
             if isinstance(one, Comparison):
                 mention_more(len(one), top, "labels")
         view.print(survey_summary(found))
-
-
-def _details(result: Result, level: float) -> Columns:
-    return people_columns(result, level) if isinstance(result, Estimate) else result.columns(level)
 
 
 def _show(name: str, result: Result, level: float, top: int) -> None:

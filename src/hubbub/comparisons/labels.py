@@ -1,7 +1,7 @@
 """Counts of labels of two batches: their sum, and the differences between their populations."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,12 +22,7 @@ from hubbub.errors import (
 from hubbub.estimates import Estimate
 from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
 from hubbub.noise import pooled_noise
-from hubbub.numeric.comparison import (
-    RESIDUE,
-    difference_interval,
-    equality_p_values,
-    holm,
-)
+from hubbub.numeric.comparison import difference_interval, equality_p_values, holm, residue
 from hubbub.numeric.population import check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
 from hubbub.privacy import Assumptions, Basis, Guarantee
@@ -157,11 +152,12 @@ class Comparison:
     high: Array
     """Ends of the intervals of the differences, each of which holds on its own."""
     p_value: Array
-    """Two-sided p-values of equal shares, adjusted as ``correction`` says."""
+    """Two-sided p-values of equal shares, adjusted as ``correction`` says: for all labels of the comparison, and in a
+    survey for all of its questions."""
     level: float
     n_a: int
     n_b: int
-    correction: Correction = "none"
+    correction: Correction = "holm"
 
     def __post_init__(self) -> None:
         check_label_names("labels", self.labels)
@@ -254,10 +250,7 @@ class Comparison:
 
 def compared_labels(a: Estimate, b: Estimate, level: float, correction: Correction) -> Comparison:
     """Return the differences of the shares of each label; see :func:`hubbub.compare`."""
-    if check_choice("correction", correction, ("none", "holm")) == "holm":
-        adjust: Callable[[Array], Array] = holm
-    else:
-        adjust = np.asarray
+    check_choice("correction", correction, ("none", "holm"))
     for name, part in (("a", a), ("b", b)):
         check_whole(f"the number of people of {name}", part.n, 1)
     if a is b:
@@ -265,8 +258,9 @@ def compared_labels(a: Estimate, b: Estimate, level: float, correction: Correcti
     x, y = a.unbiased, b.unbiased[_order(a, b, "a and b")]
     sizes, noises = (a.n, b.n), (a.noise, b.noise)
     together = pooled_noise([(a.n, a.noise), (b.n, b.noise)])
-    pooled = population_interval(x + y, a.n + b.n, together, RESIDUE)
-    p_value = adjust(equality_p_values(x, y, sizes, noises, pooled))
+    pooled = population_interval(x + y, a.n + b.n, together, residue(x.size))
+    p_value = equality_p_values(x, y, sizes, noises, pooled)
+    p_value = holm(p_value) if correction == "holm" else p_value
     low, high = difference_interval(x, y, sizes, noises, level)
     variance = sum(
         noise.sampled_variance(np.clip(one / n, 0, 1), n) / n**2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hubbub.canonical import Json
 from hubbub.comparisons.differences import FIGURES
@@ -14,7 +15,9 @@ from hubbub.comparisons.figures import NumberComparison, ScaleComparison
 from hubbub.comparisons.labels import Comparison
 from hubbub.errors import OPEN_UNIT, check_items, check_real, check_whole, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.numeric.vectors import check_vector
 
+Array = NDArray[np.float64]
 FORMAT = "hubbub survey comparison 1"
 QuestionComparison = Comparison | ScaleComparison | NumberComparison
 
@@ -31,6 +34,9 @@ class SurveyComparison:
     n_a: int
     n_b: int
     level: float
+    p_value: Array
+    """p-value of each question: of some difference in a label, at an edge of a distribution, or of the mean; adjusted
+    for the labels of the question, then for all questions (Holm 1979 twice)."""
 
     def __post_init__(self) -> None:
         for each in check_items("results", self.results, "be pairs of questions and their comparisons"):
@@ -41,6 +47,9 @@ class SurveyComparison:
         check_whole("n_a", self.n_a, 1)
         check_whole("n_b", self.n_b, 1)
         check_real("level", self.level, OPEN_UNIT)
+        check_vector("p_value", self.p_value, np.float64)
+        if len(self.p_value) != len(self.results):
+            reject("results and p_value", "have the same length")
 
     def __len__(self) -> int:
         return len(self.results)
@@ -60,8 +69,8 @@ class SurveyComparison:
 
     @property
     def significant(self) -> tuple[str, ...]:
-        """Questions in which the populations differ at the level: in some label, some edge, or the mean."""
-        return tuple(name for name, one in self.results if np.any(one.significant))
+        """Questions in which the populations differ; if none does, none is named with probability ``level``."""
+        return tuple(name for name, p in zip(self, self.p_value, strict=True) if p <= 1 - self.level)
 
     def columns(self) -> Columns:
         """Return a row for each figure of every question; counts are compared by their shares of the people.
@@ -113,6 +122,7 @@ class SurveyComparison:
             "people_b": self.n_b,
             "level": self.level,
             "significant": list(self.significant),
+            "p_values": self.p_value.tolist(),
             "results": found,
         }
 

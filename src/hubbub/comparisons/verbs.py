@@ -2,7 +2,11 @@
 
 import functools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hubbub.comparisons.figures import NumberComparison, ScaleComparison
 from hubbub.comparisons.labels import Comparison, Correction, compared_labels, pooled_labels, weakest
@@ -19,7 +23,7 @@ from hubbub.errors import (
 )
 from hubbub.estimates import LEVEL, Estimate
 from hubbub.noise import predicted_noise
-from hubbub.numeric.comparison import score_power
+from hubbub.numeric.comparison import holm, score_power
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.surveys.answers import AnswerCounts, pooled_counts
 from hubbub.surveys.cross import CrossEstimate
@@ -27,6 +31,7 @@ from hubbub.surveys.numbers import NumberEstimate
 from hubbub.surveys.results import SurveyEstimate
 from hubbub.surveys.scales import ScaleEstimate
 
+Array = NDArray[np.float64]
 Digits = TypeVar("Digits", ScaleEstimate, NumberEstimate)
 RESULTS = (Estimate, ScaleEstimate, NumberEstimate, CrossEstimate, SurveyEstimate)
 
@@ -123,32 +128,34 @@ def _pooled_surveys(parts: list[SurveyEstimate]) -> SurveyEstimate:
 
 
 @overload
-def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Correction = "none") -> Comparison: ...
+def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Correction = "holm") -> Comparison: ...
 @overload
 def compare(
-    a: CrossEstimate, b: CrossEstimate, *, level: float = LEVEL, correction: Correction = "none"
+    a: CrossEstimate, b: CrossEstimate, *, level: float = LEVEL, correction: Correction = "holm"
 ) -> Comparison: ...
 @overload
 def compare(
-    a: ScaleEstimate, b: ScaleEstimate, *, level: float = LEVEL, correction: Correction = "none"
+    a: ScaleEstimate, b: ScaleEstimate, *, level: float = LEVEL, correction: Correction = "holm"
 ) -> ScaleComparison: ...
 @overload
 def compare(
-    a: NumberEstimate, b: NumberEstimate, *, level: float = LEVEL, correction: Correction = "none"
+    a: NumberEstimate, b: NumberEstimate, *, level: float = LEVEL, correction: Correction = "holm"
 ) -> NumberComparison: ...
 @overload
 def compare(
-    a: SurveyEstimate, b: SurveyEstimate, *, level: float = LEVEL, correction: Correction = "none"
+    a: SurveyEstimate, b: SurveyEstimate, *, level: float = LEVEL, correction: Correction = "holm"
 ) -> SurveyComparison: ...
-def compare(a: Any, b: Any, *, level: float = LEVEL, correction: Correction = "none") -> Any:
+def compare(a: Any, b: Any, *, level: float = LEVEL, correction: Correction = "holm") -> Any:
     """Compare two batches of different people: the differences between the two populations.
 
     Of the shares of each label; of mean, sum and variance of a number; of the distribution and the quantiles of a
     scale; of all questions of a survey. Both batches must be simple random samples of their populations, as the arms of
     an experiment are. p-values of labels are those of the score test, and exact or too large where counts are small
-    (:mod:`hubbub.numeric.comparison`): the share of false positives among labels that do not differ is at most
-    1 − level. With many labels some are below 5 % by chance: ``correction="holm"`` adjusts the p-values of the labels
-    of a question so that any false positive is this rare (Holm 1979). Intervals are not adjusted.
+    (:mod:`hubbub.numeric.comparison`). They are adjusted for everything that is compared (Holm 1979): if the
+    populations do not differ, anything at all is called significant with probability at most 1 − level. A survey gives
+    the same weight to each question, and within it to each label. With ``correction="none"`` the p-value of each label
+    holds on its own, and with many labels some are small by chance; the questions of a survey that
+    :attr:`SurveyComparison.significant` names are corrected all the same. Intervals hold one by one.
     """
     kind = next((one for one in RESULTS if isinstance(a, one)), Estimate)
     check_type("a", a, kind)
@@ -180,8 +187,30 @@ def _compared(a: Any, b: Any, level: float, correction: Correction) -> QuestionC
 def _compared_surveys(a: SurveyEstimate, b: SurveyEstimate, level: float, correction: Correction) -> SurveyComparison:
     if list(a) != list(b) or any(type(one) is not type(b[name]) for name, one in a.results):
         reject("a and b", "be estimates of surveys with the same questions")
-    results = tuple((name, _compared(one, b[name], level, correction)) for name, one in a.results)
-    return SurveyComparison(results=results, n_a=a.n, n_b=b.n, level=level)
+    found = [_compared(one, b[name], level, "none") for name, one in a.results]
+    each = [_p_values(one) for one in found]
+    p_value = holm(np.array([min(1.0, one.size * float(one.min())) for one in each]))
+    p_value.setflags(write=False)
+    if correction == "holm":
+        weights = np.concatenate([np.full(one.size, 1 / one.size) for one in each])
+        adjusted = np.split(holm(np.concatenate(each), weights), np.cumsum([one.size for one in each])[:-1])
+        found = [_adjusted(one, p) for one, p in zip(found, adjusted, strict=True)]
+    results = tuple(zip(a, found, strict=True))
+    return SurveyComparison(results=results, n_a=a.n, n_b=b.n, level=level, p_value=p_value)
+
+
+def _p_values(one: QuestionComparison) -> Array:
+    """Return the p-values that decide on a question: of its labels, its whole distribution, or its mean."""
+    if isinstance(one, Comparison):
+        return one.p_value
+    return np.array([one.p_value if isinstance(one, ScaleComparison) else one.mean.p_value])
+
+
+def _adjusted(one: QuestionComparison, p_value: Array) -> QuestionComparison:
+    if not isinstance(one, Comparison):
+        return one
+    p_value.setflags(write=False)
+    return replace(one, p_value=p_value, correction="holm")
 
 
 def compare_power(
@@ -197,7 +226,8 @@ def compare_power(
 
     Both batches have the minimum size of the plan unless ``n_a`` and ``n_b`` say otherwise. By the normal
     approximation, which is good if about 20 people or more of each batch have the label; the test of rarer labels is
-    somewhat more cautious than this. For d labels with ``correction="holm"``, 0.05/d is a cautious ``significance``.
+    somewhat more cautious than this. ``significance`` is that of one label by itself: 0.05/d is a cautious one for
+    d labels that are compared together, as :func:`compare` does, and 0.05/(d·J) for a survey of J questions.
     """
     check_type("plan", plan, Plan)
     shares = check_real("share_a", share_a, PROBABILITY), check_real("share_b", share_b, PROBABILITY)

@@ -1,5 +1,6 @@
 """Tests of equal shares in two populations, from noisy counts of a random sample of each."""
 
+import functools
 import math
 
 import numpy as np
@@ -11,7 +12,10 @@ from hubbub.numeric.population import CountNoise, population_interval, sampled_c
 Array = npt.NDArray[np.float64]
 
 RESIDUE = 1e-5
-"""Probability that the common share lies outside the shares that are considered (Berger and Boos 1994)."""
+"""Probability that the common share lies outside the shares that are considered (Berger and Boos 1994), for ten labels.
+
+With more labels it is smaller in proportion, so that it does not hide what is significant after a correction.
+"""
 GRID = 64
 """Number of common shares at which p-values are computed."""
 BINS, FARTHEST = 256, 40
@@ -31,10 +35,19 @@ def score_statistic(x: Array, y: Array, sizes: tuple[int, int], noises: tuple[Co
     return np.asarray((y / m - x / n) / np.sqrt(np.maximum(variance, 1e-300)))
 
 
+def residue(labels: int) -> float:
+    """Return the probability that the common share of a label lies elsewhere, if so many labels are compared.
+
+    >>> residue(2), residue(1_000_000)
+    (1e-05, 1e-10)
+    """
+    return RESIDUE / max(1.0, labels / 10)
+
+
 def equality_p_values(
     x: Array, y: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], pooled: tuple[Array, Array]
 ) -> Array:
-    """Return two-sided p-values of equal shares; ``pooled`` are intervals of the common share of level 1 − RESIDUE.
+    """Return two-sided p-values of equal shares; ``pooled`` are intervals of the common share of level 1 − residue.
 
     P[|Z| ≥ |z|] of the score statistic: normal where both estimates are close to it, otherwise the maximum over all
     common shares of the interval, plus the probability that it lies elsewhere (Berger and Boos 1994), from the
@@ -52,15 +65,14 @@ def equality_p_values(
         if most:  # by the people without the label
             low, high = 1 - high, 1 - low
         errors = tuple(noise.reflected(n) if most else noise for noise, n in zip(noises, sizes, strict=True))
-        p[chosen] = _largest_p(z[chosen], sizes, (errors[0], errors[1]), low, high)
+        p[chosen] = np.minimum(_largest_p(z[chosen], sizes, (errors[0], errors[1]), low, high) + residue(x.size), 1.0)
     return p
 
 
 def _largest_p(
     z: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], low: Array, high: Array
 ) -> Array:
-    ends = math.sqrt(max(float(low.min()), 0.0)), math.sqrt(min(float(high.max()), 1.0))
-    shares = np.linspace(*ends, GRID) ** 2
+    shares = _grid(max(float(low.min()), 0.0), min(float(high.max()), 1.0))
     # The bin of an observed value must contain the value itself, in spite of rounding.
     place = np.clip(np.floor(z * BINS - 1e-4), 0, BINS * FARTHEST).astype(np.int64)
     first = np.maximum(np.searchsorted(shares, low, side="right") - 1, 0)
@@ -73,18 +85,31 @@ def _largest_p(
         inside = (first <= index) & (index <= last)
         for pair in pairs:
             tail = _tail(float(share), sizes, pair)
-            largest[inside] = np.maximum(largest[inside], tail[place[inside]])
-    return np.minimum(largest + RESIDUE, 1.0)
+            largest[inside] = np.maximum(largest[inside], np.append(tail, 0.0)[np.minimum(place[inside], tail.size)])
+    return largest
 
 
+def _grid(low: float, high: float) -> Array:
+    """Return the common shares that are tried. Their ends are rounded outwards, so that comparisons often share them.
+
+    >>> shares = _grid(0.01, 0.2)
+    >>> bool(shares[0] <= 0.01), bool(shares[-1] >= 0.2), bool(_grid(0.0, 0.22)[-1] == _grid(0.0, 0.23)[-1])
+    (True, True, True)
+    """
+    top = min(1.0, 2.0 ** (math.ceil(4 * math.log2(high)) / 4)) if high > 0 else 0.0
+    bottom = 2.0 ** (math.floor(4 * math.log2(low)) / 4) if low > top / GRID else 0.0
+    return np.asarray(np.linspace(math.sqrt(bottom), math.sqrt(top), GRID) ** 2)
+
+
+@functools.lru_cache(1024)
 def _tail(share: float, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise]) -> Array:
-    """Return P[|Z| ≥ i/BINS] for every i, if both shares are the given one."""
+    """Return P[|Z| ≥ i/BINS] for every i up to the largest possible one, if both shares are the given one."""
     (x, p), (y, r) = (sampled_count(share, n, noise) for n, noise in zip(sizes, noises, strict=True))
     kept = p > 1e-12, r > 1e-12
     x, p, y, r = x[kept[0]], p[kept[0]], y[kept[1]], r[kept[1]]
     z = np.abs(score_statistic(x[:, None], y, sizes, noises))
     place = np.minimum(z * BINS, BINS * FARTHEST).astype(np.int64).ravel()
-    mass = np.bincount(place, np.multiply.outer(p, r).ravel(), BINS * FARTHEST + 1)
+    mass = np.bincount(place, np.multiply.outer(p, r).ravel())
     return np.asarray(mass[::-1].cumsum()[::-1])
 
 
@@ -105,14 +130,20 @@ def difference_interval(
     return np.asarray(low), np.asarray(high)
 
 
-def holm(p: Array) -> Array:
-    """Return p-values adjusted for their number, valid for any dependence (Holm 1979).
+def holm(p: Array, weights: Array | None = None) -> Array:
+    """Return p-values adjusted for their number, valid for any dependence (Holm 1979, with weights §3).
+
+    Any hypothesis of positive weight may be given a larger share of the error by its weight.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).round(9).tolist()
     [0.03, 0.06, 0.06]
+    >>> holm(np.array([0.01, 0.04, 0.03]), np.array([0.5, 0.25, 0.25])).round(9).tolist()
+    [0.02, 0.06, 0.06]
     """
-    order = np.argsort(p, kind="stable")
-    rising = np.maximum.accumulate((p.size - np.arange(p.size)) * p[order])
+    shares = np.full(p.size, 1.0) if weights is None else np.asarray(weights, np.float64)
+    order = np.argsort(p / shares, kind="stable")
+    left = shares[order][::-1].cumsum()[::-1]
+    rising = np.maximum.accumulate(left * p[order] / shares[order])
     adjusted = np.empty(p.size)
     adjusted[order] = np.minimum(rising, 1.0)
     return adjusted

@@ -55,10 +55,10 @@ def critical_count(noise: CountNoise, n: int, miss: float) -> float:
     >>> round(critical_count(CountNoise(variance=0.0, flip=0.001), 1000, 1e-4), 6)      # P[Poisson(1) > 6] < 10⁻⁴
     5.5
     """
-    law = _shown_by_none(noise, n)
-    if law is None:
+    known = _shown_by_none(noise, n)
+    if known is None:
         return wide_reach(noise.spread, miss) / noise.gain
-    number, mean = law
+    number, mean = known
     beyond = int(np.searchsorted(number.pmf[::-1].cumsum(), miss, side="right"))
     return (number.high - beyond + 0.5 - mean) / noise.gain
 
@@ -74,10 +74,10 @@ def count_interval(values: Array, n: int, noise: CountNoise, miss: float) -> tup
     >>> low.round(2).tolist(), high.round(2).tolist()
     ([0.11], [9.89])
     """
-    law, gain = _shown_by_none(noise, n), noise.gain
+    known, gain = _shown_by_none(noise, n), noise.gain
     half = wide_reach(noise.spread, miss / 2) / gain
-    if law is not None:
-        number, mean = law
+    if known is not None:
+        number, mean = known
         distance = np.abs(np.arange(number.low, number.high + 1) - mean)
         half = (reach(distance, number.pmf, miss) + 2 * noise.slack) / gain
     low, high = values - half, values + half

@@ -115,7 +115,7 @@ def survey_summary(comparison: SurveyComparison) -> str:
     chance = f"{100 * (1 - comparison.level):g}%"
     return (
         f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ in a label, a mean or a "
-        f"whole distribution, each tested with a {chance} probability of a false positive: {found}."
+        f"whole distribution, with a {chance} probability that any is named by chance: {found}."
     )
 
 

@@ -111,7 +111,7 @@ class CrossEstimate:
 
     def columns(self, level: float = LEVEL) -> Columns:
         """Return a row for each cell: a column for every question, value, standard error, both intervals in people."""
-        found = people_columns(self.cells, level)
+        found = self.cells.columns(level)
         places = np.indices([len(axis) for axis in self.axes]).reshape(len(self.axes), -1)
         named: Columns = {
             name: [axis[i] for i in column.tolist()]
@@ -158,9 +158,3 @@ class CrossEstimate:
         shape = " × ".join(str(len(axis)) for axis in self.axes)
         error = float(self.stderr.max())
         return f"CrossEstimate({self.name!r}: {shape} cells, n={self.n:,}, stderr {error:.4g})"
-
-
-def people_columns(estimate: Estimate, level: float) -> Columns:
-    """Return the columns of an estimate with intervals of the population as numbers of people, not as shares."""
-    low, high = estimate.interval(level, of="population")
-    return {**estimate.columns(level), "population_low": low, "population_high": high}

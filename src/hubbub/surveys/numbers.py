@@ -156,8 +156,12 @@ class NumberEstimate:
         low, width = self.question.low, self.range
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            first, last = self._mean_ends(total, answered, share, level, of)
-            return low + width * max(first, 0.0), low + width * min(last, 1.0)
+            first, last = self._mean_ends(total, answered, share, level, "collection")
+            if of == "population":
+                wide = self._mean_ends(total, answered, share, level, of)
+                first, last = min(first, wide[0]), max(last, wide[1])
+            # Where the noise moved the whole interval beyond a bound, the bound is the nearest that is possible.
+            return low + width * min(max(first, 0.0), 1.0), low + width * max(min(last, 1.0), 0.0)
 
         value = low + width * total.value / people
         return Measure(name="mean", value=value, stderr=width * deviation, unit=self.question.unit, ends=ends)
@@ -191,7 +195,9 @@ class NumberEstimate:
             c = value**2 - square * (total.variance + spread)
             return (b + sign * math.sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a)
 
-        return root(total.value - slack, -1), root(total.value + slack, 1)
+        # Of the population, sums that nobody can have count as the nearest possible one, as counts of labels do.
+        value = total.value if of == "collection" else min(max(total.value, 0.0), people)
+        return root(value - slack, -1), root(value + slack, 1)
 
     def _spread(self) -> float:
         """Return the estimated variance of one answer in squared ranges, raised by its standard error."""
@@ -240,7 +246,7 @@ class NumberEstimate:
                 sampled = math.sqrt(max(likely * (most - likely), 0.0) / people)
                 sampled *= error.reach(miss) / max(deviation, 1e-300)
                 down, up = (math.hypot(reach, sampled) + 0.5 / people for reach in (down, up))
-            return width**2 * max(value - down, 0.0), width**2 * min(max(value + up, 0.0), 0.25)
+            return width**2 * min(max(value - down, 0.0), 0.25), width**2 * min(max(value + up, 0.0), 0.25)
 
         return Measure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
 

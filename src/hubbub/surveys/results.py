@@ -16,7 +16,7 @@ from hubbub.questions import Cross, Number, Question, Scale
 from hubbub.reports import MAX_DECLARED
 from hubbub.schema import Schema
 from hubbub.surveys.answers import AnswerCounts, sizes_of
-from hubbub.surveys.cross import CrossEstimate, people_columns
+from hubbub.surveys.cross import CrossEstimate
 from hubbub.surveys.design import places
 from hubbub.surveys.measures import listed
 from hubbub.surveys.numbers import NumberEstimate
@@ -162,7 +162,7 @@ class SurveyEstimate:
         results: list[Json] = []
         for name, result in self.results:
             if isinstance(result, Estimate):
-                rows = listed(people_columns(result, level))
+                rows = listed(result.columns(level))
                 document: dict[str, Json] = {"people": result.n, "remark": result.remark, "counts": rows}
                 results.append({"name": name, "kind": "choice", **document})
             else:

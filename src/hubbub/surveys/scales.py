@@ -195,11 +195,13 @@ class ScaleEstimate:
         p = check_real("p", p, PROBABILITY)
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            return self._between(p, self.band(level, of=of))
+            first, last = self._between(p, self.band(level, of=of))
+            return min(first, value), max(last, value)
 
+        value = self._inverse(p)
         low, high = single_quantile(self, p, ONE_SIGMA, "collection")
         name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
-        return Measure(name=name, value=self._inverse(p), stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
+        return Measure(name=name, value=value, stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
 
     def _between(self, p: float, band: tuple[Array, Array]) -> tuple[float, float]:
         """Return the edges between which a quantile lies if the band holds."""
