@@ -289,7 +289,7 @@ def _convolve(a: Floats, b: Floats) -> Floats:
     if not (a.any() and b.any()):
         return np.zeros(1)
     if a.size * b.size <= DIRECT:
-        return portable.convolve(a, b) * (1 + 2 * min(a.size, b.size) * UNIT)
+        return np.asarray(portable.convolve(a, b) * (1 + 2 * min(a.size, b.size) * UNIT))
     length = a.size + b.size - 1
     size = 1 << (length - 1).bit_length()
     eta = 8 * UNIT * math.log2(size)
