@@ -149,7 +149,7 @@ class Family:
         q, p = self.q, 1.0 - self.q
         if self.uniform:
             return pmf(zeros + ones, 0.5, 0.5)
-        return portable.convolve(pmf(zeros, q, p), pmf(ones, p, q))
+        return np.asarray(portable.convolve(pmf(zeros, q, p), pmf(ones, p, q)))
 
     def kind(self, index: int) -> Kind:
         """Return the atoms of the kind at ``index`` in ``keys``."""
