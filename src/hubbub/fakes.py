@@ -84,12 +84,14 @@ class Fakes:
         """
         import numpy as np  # noqa: PLC0415 (devices run without numpy)
 
+        from hubbub.numeric import portable  # noqa: PLC0415
+
         if self.by == "users":
             reject("distribution", "be 'laplace' or 'gaussian' for a table of its probabilities", self.distribution)
         reach = math.ceil(70 * self.scale) if self.distribution == "laplace" else math.ceil(12 * self.scale) + 1
         check_memory("the distribution of the fakes", 32 * (self.shift + reach))
         distance = np.abs(np.arange(-self.shift, reach + 1)) / self.scale
-        weights = np.exp(-distance if self.distribution == "laplace" else -0.5 * distance * distance)
+        weights = portable.exp(-distance if self.distribution == "laplace" else -0.5 * distance * distance)
         probabilities: NDArray[np.float64] = weights / weights.sum()
         probabilities.setflags(write=False)
         return probabilities
@@ -119,8 +121,10 @@ class Fakes:
     def _moment(self, power: int, centre: float) -> float:
         import numpy as np  # noqa: PLC0415 (devices run without numpy)
 
+        from hubbub.numeric import portable  # noqa: PLC0415
+
         pmf = self.pmf
-        return float((np.arange(pmf.size) - centre) ** power @ pmf)
+        return float(portable.dot(np.prod([np.arange(pmf.size) - centre] * power, axis=0), pmf))
 
     @classmethod
     def from_document(cls, value: Json, what: str) -> Self:

@@ -1,4 +1,4 @@
-"""The second opinion on the pages of plans: kept by plan and checker, left out on demand, and never kept for ``verify``."""
+"""The second opinion on pages of plans: kept by plan and checker, left out on demand, and never used by ``verify``."""
 
 import json
 from pathlib import Path

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import check_delta, check_epsilon, check_whole
+from hubbub.numeric import portable
 from hubbub.numeric.inversion import falling_root
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ class Attained:
         True
         """
         start = int(np.searchsorted(self.losses, check_epsilon(epsilon), side="right"))
-        shares = -np.expm1(epsilon - self.losses[start:])
+        shares = -portable.expm1(epsilon - self.losses[start:])
         return (float((self.masses[start:] * shares).sum()) + self.infinite) * (1 - ERROR)
 
     def epsilon(self, delta: float) -> float:
@@ -107,8 +108,8 @@ def together(pairs: Sequence[Pair]) -> Attained:
         certain = float(first[(first > SMALLEST) & (second == 0)].sum())
         hidden += count * math.log1p(-min(certain, 1 - UNIT))
         finite = (first > SMALLEST) & (second > 0)
-        mass, losses = first[finite], np.log(first[finite]) - np.log(second[finite])
-        order = np.argsort(losses)
+        mass, losses = first[finite], portable.log(first[finite]) - portable.log(second[finite])
+        order = np.argsort(losses, kind="stable")
         used = order[np.cumsum(mass[order]) > LOWEST]
         rows.append((mass[used], losses[used], count))
     infinite = -math.expm1(hidden)
@@ -142,7 +143,7 @@ def _listed(rows: Sequence[Pair], infinite: float) -> Attained:
         for _ in range(count):
             losses = np.add.outer(losses, each - ERROR * (1 + np.abs(each))).ravel()
             masses = np.multiply.outer(masses, mass * (1 - ERROR)).ravel()
-    order = np.argsort(losses)
+    order = np.argsort(losses, kind="stable")
     return Attained(losses=losses[order], masses=masses[order], infinite=infinite)
 
 
@@ -156,7 +157,9 @@ def _merged(losses: Floats, masses: Floats, infinite: float) -> Attained:
         below = groups[:, -1:] - groups
         mass = weights.sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            moved = np.log((weights * np.exp(below)).sum(axis=1) / mass) * (1 + 1e-12) + 4 * UNIT * abs(losses[-1])
+            moved = portable.log((weights * portable.exp(below)).sum(axis=1) / mass) * (1 + 1e-12) + 4 * UNIT * abs(
+                losses[-1]
+            )
         losses = np.where(mass > 0, groups[:, -1] - moved, groups[:, 0])
         masses = mass
     return Attained(losses=losses, masses=masses, infinite=infinite)
@@ -179,9 +182,9 @@ class _Row:
     def tilted(self, tilt: float) -> tuple[Floats, float]:
         """Return the masses times e^(tilt·node), normalized, and ln of the normalization; nodes are counted from 0."""
         with np.errstate(divide="ignore"):
-            logs = np.log(self.masses) + tilt * np.arange(1 - self.masses.size, 1)
+            logs = portable.log(self.masses) + tilt * np.arange(1 - self.masses.size, 1)
         peak = float(logs.max())
-        weights = np.exp(logs - peak)
+        weights = portable.exp(logs - peak)
         total = float(weights.sum())
         return weights / total, peak + math.log(total)
 
@@ -204,7 +207,7 @@ def _product(rows: Sequence[_Row]) -> tuple[int, Floats]:
         product = np.ones(1)
         for row in rows:
             for _ in range(row.count):
-                product = np.convolve(product, row.masses) * (1 - 2 * (row.masses.size + 1) * UNIT)
+                product = portable.convolve(product, row.masses) * (1 - 2 * (row.masses.size + 1) * UNIT)
         return 1 - length, product
     found = [part for tilt in _tilts(rows) if (part := _tilted_product(rows, length, tilt)) is not None]
     if not found:
@@ -272,7 +275,8 @@ def _tilted_product(rows: Sequence[_Row], length: int, tilt: float) -> tuple[int
     longest, mean, total = 0.0, 0.0, 0
     for row, each in zip(rows, weights, strict=True):
         # Entries beyond the cycle wrap around, as the sums do.
-        product *= np.fft.rfft(np.bincount(np.arange(each.size) % size, each, size)) ** row.count
+        factor = np.fft.rfft(np.bincount(np.arange(each.size) % size, each, size))
+        product = portable.times(product, portable.power(factor, row.count))
         longest, total = max(longest, math.sqrt(float((each * each).sum()))), total + row.count
         mean += row.count * float((each * np.arange(1 - each.size, 1)).sum())
     error = 3 * total * 8 * UNIT * math.log2(size) * longest + math.exp(beyond)
@@ -282,7 +286,7 @@ def _tilted_product(rows: Sequence[_Row], length: int, tilt: float) -> tuple[int
     entries = entries[(nodes - (1 - length)) % size]
     known = entries > 0.0
     bound = np.zeros(nodes.size)
-    bound[known] = np.exp(np.log(entries[known]) + scale - tilt * nodes[known]) * (1 - ERROR)
+    bound[known] = portable.exp(portable.log(entries[known]) + scale - tilt * nodes[known]) * (1 - ERROR)
     return first, bound
 
 
@@ -291,7 +295,7 @@ def _beyond(rows: Sequence[_Row], weights: Sequence[Floats], window: float) -> f
     bounds = []
     reach = max(row.masses.size for row in rows)
     for side in (1, -1):
-        tilts = np.geomspace(1e-4, 600.0, 40) / reach
+        tilts = portable.exp(np.linspace(math.log(1e-4), math.log(600.0), 40)) / reach
         logs = np.zeros(tilts.size)
         for row, each in zip(rows, weights, strict=True):
             nodes = np.arange(1 - each.size, 1)
@@ -302,6 +306,6 @@ def _beyond(rows: Sequence[_Row], weights: Sequence[Floats], window: float) -> f
             away, mass = side * (ends - float((each * nodes).sum()))[mass > 0], mass[mass > 0]
             exponents = np.outer(tilts, away)
             peak = exponents.max(axis=1)
-            logs += row.count * (peak + np.log((mass * np.exp(exponents - peak[:, None])).sum(axis=1)))
+            logs += row.count * (peak + portable.log((mass * portable.exp(exponents - peak[:, None])).sum(axis=1)))
         bounds.append(float((logs - tilts * window).min()))
     return max(bounds) + math.log(2)

@@ -43,6 +43,7 @@ from hubbub.errors import (
     check_whole,
     reject,
 )
+from hubbub.numeric import portable
 from hubbub.numeric.inversion import least_real
 from hubbub.numeric.rounding import up
 
@@ -122,7 +123,7 @@ class Loss:
         if half.ndim != 1 or half.size == 0:
             reject("deltas", "be a non-empty list of numbers of at least 0")
         fall = -_step(step) * np.arange(half.size - 1, 0, -1)
-        mirror = (np.exp(fall) * half[:0:-1] - np.expm1(fall)) * (1 + 8 * UNIT)
+        mirror = (portable.exp(fall) * half[:0:-1] - portable.expm1(fall)) * (1 + 8 * UNIT)
         return cls.from_curve(np.concatenate([mirror, half]), step, 1 - half.size)
 
     @classmethod
@@ -142,7 +143,7 @@ class Loss:
         one = one * (1 + WIDEN)
         lacking = max(0.0, 1.0 - math.fsum(one))
         with np.errstate(divide="ignore", invalid="ignore"):
-            losses = np.log(one) - np.log(two)
+            losses = portable.log(one) - portable.log(two)
         mass = one > 0
         losses, one = losses[mass] + 2 * WIDEN, one[mass]
         finite = losses <= REACH
@@ -235,7 +236,7 @@ class Loss:
         losses = self.step * np.arange(self.first, self.first + self.masses.size)
         start = int(np.searchsorted(losses, epsilon))
         losses = losses[start:]
-        shares = -np.expm1(epsilon - losses)
+        shares = -portable.expm1(epsilon - losses)
         return up(float((self.masses[start:] * shares).sum()) + self.infinite, WIDEN)
 
 
@@ -248,7 +249,7 @@ def _split(losses: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
     if losses.size == 0:
         return 0, np.zeros(1)
     below = np.floor(losses / step)
-    share = np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0) + 8 * UNIT
+    share = np.clip(portable.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0) + 8 * UNIT
     node = below.astype(np.int64)
     first, size = int(node.min()), int(node.max() - node.min()) + 2
     check_memory(f"a grid of step {step:g} over losses from {losses.min():.3g} to {losses.max():.3g}", 8 * size)
@@ -288,7 +289,7 @@ def _convolve(a: Floats, b: Floats) -> Floats:
     if not (a.any() and b.any()):
         return np.zeros(1)
     if a.size * b.size <= DIRECT:
-        return np.convolve(a, b) * (1 + 2 * min(a.size, b.size) * UNIT)
+        return np.asarray(portable.convolve(a, b) * (1 + 2 * min(a.size, b.size) * UNIT))
     length = a.size + b.size - 1
     size = 1 << (length - 1).bit_length()
     eta = 8 * UNIT * math.log2(size)
@@ -296,10 +297,10 @@ def _convolve(a: Floats, b: Floats) -> Floats:
     for tilt in (0.0, _tail_tilt(a, b, 1), _tail_tilt(a, b, -1)):
         x, x_scale = _tilted(a, tilt)
         y, y_scale = _tilted(b, tilt)
-        raw = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
+        raw = np.fft.irfft(portable.times(np.fft.rfft(x, size), np.fft.rfft(y, size)), size)[:length]
         error = 3 * eta * (x.sum() * math.sqrt((y * y).sum()) + y.sum() * math.sqrt((x * x).sum()))
         with np.errstate(over="ignore"):
-            back = np.exp(x_scale + y_scale - tilt * np.arange(length))
+            back = portable.exp(x_scale + y_scale - tilt * np.arange(length))
             bound = np.minimum(bound, (np.maximum(raw, 0.0) + error) * back)
     return bound * (1 + 4 * WIDEN)
 
@@ -307,9 +308,9 @@ def _convolve(a: Floats, b: Floats) -> Floats:
 def _tilted(a: Floats, tilt: float) -> tuple[Floats, float]:
     """Return a_i·e^(tilt·i) scaled to the maximum 1, and the logarithm of the scale."""
     with np.errstate(divide="ignore"):
-        logs = np.log(a) + tilt * np.arange(a.size)
+        logs = portable.log(a) + tilt * np.arange(a.size)
     scale = float(logs.max())
-    return np.exp(logs - scale), scale
+    return portable.exp(logs - scale), scale
 
 
 def _tail_tilt(a: Floats, b: Floats, sign: int) -> float:

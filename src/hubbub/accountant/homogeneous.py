@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -27,12 +28,12 @@ GRAIN = (60.0, 10.0, CYCLE / 24)  # points per standard deviation: at least, tim
 def _position(n: int, q: float, k: int) -> tuple[Floats, Floats]:
     """Return the probabilities and losses of the outcomes of one position, in its worse order."""
     crowd = binomial(k * (n - 1), 1 - q, tail=FAINT + 10)
-    first, second = (np.convolve(crowd.pmf, binomial_pmf(k, chance)) for chance in (1 - q, q))
+    first, second = (portable.convolve(crowd.pmf, binomial_pmf(k, chance)) for chance in (1 - q, q))
     likely = (first > math.exp(-FAINT)) & (second > 0)
     # What was cut off the crowd is missing in the first and last outcomes.
     likely[: k if crowd.low > 0 else 0] = False
     likely[len(likely) - (k if crowd.low + crowd.pmf.size <= k * (n - 1) else 0) :] = False
-    return first[likely], np.log(first[likely]) - np.log(second[likely])
+    return first[likely], portable.log(first[likely]) - portable.log(second[likely])
 
 
 def likely_log_delta(positions: Sequence[tuple[int, float, int, int]], epsilon: float) -> float:
@@ -57,12 +58,12 @@ def likely_log_delta(positions: Sequence[tuple[int, float, int, int]], epsilon: 
         rest, start = loss / step - place, int(place.min())
         index = (place - start).astype(np.intp) % CYCLE
         row = np.bincount(index, mass * (1 - rest), CYCLE) + np.bincount((index + 1) % CYCLE, mass * rest, CYCLE)
-        product *= np.fft.rfft(row) ** times
+        product = portable.times(product, portable.power(np.fft.rfft(row), times))
         shift += times * start
     total = np.roll(np.fft.irfft(product, CYCLE), shift - low)
     losses = step * (low + np.arange(CYCLE))
     above = losses > epsilon
-    delta = float((total[above] * -np.expm1(epsilon - losses[above])).sum())
+    delta = float((total[above] * -portable.expm1(epsilon - losses[above])).sum())
     return math.log(min(delta, 1.0)) if delta > 0.0 else -math.inf
 
 

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hubbub.errors import check_whole, reject
+from hubbub.numeric import portable
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -68,7 +69,9 @@ def difference(first: ArrayLike, second: ArrayLike, size: float, *, side: int = 
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     error = 8 * UNIT * size
     gap = (a - b) + side * error
-    value = np.exp(np.maximum(a, b)) * np.where(gap > 0, -np.expm1(-np.abs(gap)), np.expm1(-np.abs(gap)))
+    value = portable.exp(np.maximum(a, b)) * np.where(
+        gap > 0, -portable.expm1(-np.abs(gap)), portable.expm1(-np.abs(gap))
+    )
     return np.asarray(value + side * (relative + 2 * error) * np.abs(value))
 
 
@@ -85,19 +88,19 @@ class Integral:
     def __init__(self, values: Floats, weights: Floats, n: int, zero: float, extra: Floats | None = None) -> None:
         self.values, self.weights, self.n, self.zero, self.extra = values, weights, n, zero, extra
         self.lost = 1.0 - zero - float(weights.sum())
-        self.scale = math.sqrt(n * float(weights @ values**2)) or 1.0
+        self.scale = math.sqrt(n * float(portable.dot(weights, values**2))) or 1.0
         self.most = min(2**21, max(2**12, WORK // len(values)))
 
     def log_mgf(self, t: Floats) -> Floats:
         """Return ln E e^{tS} at real points."""
         powers = np.outer(t, self.values)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            change = np.expm1(powers)
-            near = change @ self.weights - self.lost
-            direct = self.zero + np.exp(powers) @ self.weights
-            result = self.n * np.where(np.abs(near) < 0.5, np.log1p(np.maximum(near, -0.5)), np.log(direct))
+            change = portable.expm1(powers)
+            near = portable.dot(change, self.weights) - self.lost
+            direct = self.zero + portable.dot(portable.exp(powers), self.weights)
+            result = self.n * np.where(np.abs(near) < 0.5, portable.log1p(np.maximum(near, -0.5)), portable.log(direct))
             if self.extra is not None:
-                result += np.log1p(change @ self.extra)
+                result += portable.log1p(portable.dot(change, self.extra))
         return np.asarray(result)
 
     def tilt(self, order: int) -> float:
@@ -107,7 +110,7 @@ class Integral:
         low = min(low, high - 10.0)
         for _ in range(3):
             grid = np.linspace(low, high, 48)
-            best = int(np.nanargmin(self.log_mgf(np.exp(grid)) - order * grid))
+            best = int(np.nanargmin(self.log_mgf(portable.exp(grid)) - order * grid))
             low, high = grid[max(best - 1, 0)], grid[min(best + 1, 47)]
         return math.exp(grid[best])
 
@@ -125,7 +128,7 @@ class Integral:
         Each of the n·ln M has errors of a few units in the powers e^{zg}, whose phases are off by a unit of reach·g,
         of a unit for each atom added up, all relative to M(t), and of a few units in the logarithm.
         """
-        tilted = self.weights * np.exp(t * self.values)
+        tilted = self.weights * portable.exp(t * self.values)
         count = len(tilted) + 2.0
         terms = float((tilted * (count + (t + reach) * np.abs(self.values))).sum())
         mass = self.zero + float(tilted.sum())
@@ -140,9 +143,9 @@ class Integral:
         if len(points):
             log_value = self.log_mgf(points) + (smoothing * points) ** 2 / 2 - (points - t) * period
             if order == 2:
-                log_value -= 1 + np.log(points)  # E(S − y)⁺ ≤ M(t')e^{−t'y}/(e·t')
-            log_value -= np.log(-np.expm1((t - points) * period))  # the images are a geometric series
-            above = float(np.exp(np.minimum(log_value - reference, 700.0)).min())
+                log_value -= 1 + portable.log(points)  # E(S − y)⁺ ≤ M(t')e^{−t'y}/(e·t')
+            log_value -= portable.log(-portable.expm1((t - points) * period))  # the images are a geometric series
+            above = float(portable.exp(np.minimum(log_value - reference, 700.0)).min())
         below = math.exp(min(-t * period - reference, 700.0)) * (period if order == 2 else 1.0)
         below += math.exp(-t * period) if order == 2 else 0.0
         return above + 2.0 * below  # with period ≥ 24/t, those further below shrink by far more than one half
@@ -167,7 +170,7 @@ class _Line:
         """
         own = self.integral
         rates = self.step * own.values
-        fine = np.exp(1j * np.outer(rates, np.arange(BLOCK)))
+        fine = portable.exp(1j * np.outer(rates, np.arange(BLOCK)))
         factors = [(own.weights, own.zero, own.n)]
         if own.extra is not None:
             factors.append((own.extra, 1.0 - float(own.extra.sum()), 1))
@@ -175,16 +178,18 @@ class _Line:
         chunk = max(1, SMALL // (BLOCK * len(rates)))
         for start in range(0, self.count, PIECE):
             stop = min(start + PIECE, self.count)
-            coarse = np.exp(1j * np.outer(np.arange(start, stop, BLOCK), rates))
+            coarse = portable.exp(1j * np.outer(np.arange(start, stop, BLOCK), rates))
             z = np.asarray(self.t + 1j * self.step * np.arange(start, stop), dtype=np.complex128)
-            exponent = self.smoothing**2 * z**2 / 2
+            exponent = self.smoothing**2 * portable.times(z, z) / 2
             for weights, zero, terms in factors:
-                tilted = weights * np.exp(self.t * own.values)
+                tilted = weights * portable.exp(self.t * own.values)
                 mass = float(tilted.sum())
                 scaled = coarse * tilted
-                table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, len(scaled), chunk)])
-                exponent += terms * np.log1p((table.ravel()[: stop - start] - mass) / (zero + mass))
-            values = np.asarray(np.exp(exponent) * (self.step / math.pi), dtype=np.complex128)
+                table = np.concatenate(
+                    [portable.dot(scaled[i : i + chunk], fine) for i in range(0, len(scaled), chunk)]
+                )
+                exponent += terms * portable.log1p((table.ravel()[: stop - start] - mass) / (zero + mass))
+            values = np.asarray(portable.exp(exponent) * (self.step / math.pi), dtype=np.complex128)
             if start == 0:
                 values[0] /= 2
             yield z, values
@@ -220,7 +225,7 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     Both ends are rigorous and include a bound on rounding errors; ``tolerance`` is their relative distance, reached
     unless that would take more than ``WORK``.
 
-    >>> round(float(np.exp(positive_mean([1.0, -1.0], [0.5, 0.5], 4).upper)), 3)  # E|S|/2n = 1.5/8
+    >>> round(float(portable.exp(positive_mean([1.0, -1.0], [0.5, 0.5], 4).upper)), 3)  # E|S|/2n = 1.5/8
     0.188
     """
     g, w, n = validated(values, weights, n)
@@ -236,7 +241,9 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     if few and few.upper - few.lower > tolerance and n > 1:
         found = _split(g, w, zero, n, tolerance)
         found = Bracket(max(few.lower, found.lower), min(few.upper, found.upper))
-    simple = math.log(float(w @ np.maximum(g, 0.0)) + 1e-300)  # S⁺ is at most the sum of the positive terms
+    simple = math.log(
+        float(portable.dot(w, np.maximum(g, 0.0))) + 1e-300
+    )  # S⁺ is at most the sum of the positive terms
     excess = n * max(total - 1.0, 0.0)
     lower, upper = found.lower + math.log(unit) - excess, min(found.upper, simple) + math.log(unit)
     rounding = 64 * UNIT
@@ -259,7 +266,7 @@ def attained_mean(
     """
     g, w, n = validated(values, weights, n)
     missing = max(1.0 - float(w.sum()), 0.0)
-    mean = float(w @ g) - (len(g) * UNIT + relative + missing) * 4 * float(w @ np.abs(g))
+    mean = float(portable.dot(w, g)) - (len(g) * UNIT + relative + missing) * 4 * float(portable.dot(w, np.abs(g)))
     bracket = positive_mean(np.append(g, mean), np.append(w, missing), n, tolerance=tolerance)
     return bracket.lower - 2.01 * n * (relative + missing + len(g) * UNIT)
 
@@ -298,22 +305,22 @@ def _enumerated(values: Floats, weights: Floats, zero: float, n: int, tolerance:
         return None
     counts, factorials = _counts(most, kinds)
     differing = counts.sum(axis=1)
-    falling = np.append(0.0, np.cumsum(np.log(n - np.arange(most))))[differing.astype(np.intp)]
+    falling = np.append(0.0, np.cumsum(portable.log(n - np.arange(most))))[differing.astype(np.intp)]
     others = (n - differing) * math.log1p(-rare)
-    sums = counts @ g[rest] + (n - differing) * own
-    error = (len(g) + 4) * UNIT * (counts @ np.abs(g[rest]) + (n - differing) * abs(own))
+    sums = portable.dot(counts, g[rest]) + (n - differing) * own
+    error = (len(g) + 4) * UNIT * (portable.dot(counts, np.abs(g[rest])) + (n - differing) * abs(own))
     drift = 4 * n * rare / (1.0 - rare) * doubt
 
     def total(side: int) -> float:
         shares = w[rest]
         if not at_zero:
             shares[-1] = max(zero + side * doubt, 0.0)
-        parts = counts * np.log(np.maximum(shares, 1e-300))
+        parts = counts * portable.log(np.maximum(shares, 1e-300))
         relative = 8 * UNIT * (64.0 + falling + factorials + np.abs(parts).sum(axis=1) - others) + drift
-        chances = np.exp(falling - factorials + parts.sum(axis=1) + others + side * relative)
+        chances = portable.exp(falling - factorials + parts.sum(axis=1) + others + side * relative)
         return float((chances * np.maximum(sums + side * error, 0.0)).sum()) / n
 
-    beyond = tail * (float(w[rest] @ np.maximum(g[rest], 0.0)) + max(own, 0.0)) * (1.0 + 1e-9)
+    beyond = tail * (float(portable.dot(w[rest], np.maximum(g[rest], 0.0))) + max(own, 0.0)) * (1.0 + 1e-9)
     lower, upper = total(-1), total(1) + beyond
     return Bracket(math.log(lower) - 1e-13 if lower > 0 else -math.inf, math.log(upper + 1e-300) + 1e-13)
 
@@ -338,10 +345,10 @@ def _split(g: Floats, w: Floats, zero: float, n: int, tolerance: float) -> Brack
             mass = float(w[big].sum())
             share = min(mass / (1.0 - lost), 1.0)
             some = -math.expm1((n - 1) * math.log1p(-share)) if share < 1 else 1.0
-            gain, rest = float(w[big] @ g[big]), float(w[~big] @ g[~big])
+            gain, rest = float(portable.dot(w[big], g[big])), float(portable.dot(w[~big], g[~big]))
             settled += max(gain + rest * some, 0.0) * kept
             relative = (32 + len(g) + 4 * n * lost / (1.0 - lost)) * UNIT
-            error += relative * (gain + float(w[~big] @ np.abs(g[~big])) * some) * kept
+            error += relative * (gain + float(portable.dot(w[~big], np.abs(g[~big]))) * some) * kept
             lost += mass
             g, w = g[~big], w[~big]
         if not (low.any() or big.any()):

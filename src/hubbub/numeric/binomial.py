@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from hubbub.errors import PROBABILITY, check_memory, check_real, check_whole, reject
+from hubbub.numeric import portable
 from hubbub.numeric.distributions import UNDERFLOW, Distribution, support
 
 Array = npt.NDArray[np.float64]
@@ -32,7 +33,7 @@ def binomial(n: int, prob: float, *, tail: float = UNDERFLOW) -> Distribution:
     prob = check_real("prob", prob, PROBABILITY)
     low, high = support(n * prob, n * prob * (1.0 - prob), n, tail=tail)
     check_memory(f"a binomial distribution of {n:,} trials", 16 * 8 * (high - low + 1))
-    return Distribution(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
+    return Distribution(low, portable.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
 
 
 def binomial_pmf(n: int, prob: float) -> Array:
@@ -41,7 +42,7 @@ def binomial_pmf(n: int, prob: float) -> Array:
     >>> binomial_pmf(2, 0.25).round(12).tolist()
     [0.5625, 0.375, 0.0625]
     """
-    return np.asarray(np.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
+    return np.asarray(portable.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
 
 
 def clopper_pearson(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float) -> tuple[Array, Array]:
@@ -66,7 +67,7 @@ def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
     ln P = −D(s, n·prob) − D(n − s, n(1 − prob)) + ½ ln(n/(2π s (n − s))) + e(n) − e(s) − e(n − s), with the deviance
     D(x, μ) = x ln(x/μ) + μ − x and Stirling's remainder e. [Loader 2000]
 
-    >>> float(np.exp(log_binomial_pmf(1, 2, 0.25)).round(12))
+    >>> float(portable.exp(log_binomial_pmf(1, 2, 0.25)).round(12))
     0.375
     """
     n = check_whole("n", n, 0, MAX_EXACT)
@@ -97,7 +98,7 @@ def _inner_log_pmf(x: Array, n: int, a: float, b: float) -> Array:
         return x
     y = n - x
     whole = float(_stirling_remainder(np.array([float(n)]))[0])
-    shape = 0.5 * np.log(n / (2 * math.pi * x * y)) + (whole - _stirling_remainder(x) - _stirling_remainder(y))
+    shape = 0.5 * portable.log(n / (2 * math.pi * x * y)) + (whole - _stirling_remainder(x) - _stirling_remainder(y))
     return np.asarray(shape - _deviance(x, n * a) - _deviance(y, n * b))
 
 
@@ -130,5 +131,5 @@ def _deviance(x: Array, mean: float) -> Array:
     near = (x - mean) * v + 2 * x * v * series
     if farthest < 0.01:
         return np.asarray(near)
-    log_ratio = np.log(x / mean) if mean > 1e-290 else np.log(x) - math.log(mean)
+    log_ratio = portable.log(x / mean) if mean > 1e-290 else portable.log(x) - math.log(mean)
     return np.where(np.abs(v) < 0.1, near, x * log_ratio + mean - x)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.errors import check_flip, check_memory, check_whole
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import MAX_EXACT, binomial, log_binomial_pmf
 from hubbub.numeric.distributions import Distribution, support
 
@@ -43,10 +44,10 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
     mean = n * q + ones * (1 - 2 * q)
     low, high = support(mean, n * q * (1 - q), n)
     check_memory(f"the distribution of a crowd of {n:,}", 16 * 8 * (high - low + 1))
-    logs = np.log(_ratios(n, ones, q, low, high))
+    logs = portable.log(_ratios(n, ones, q, low, high))
     middle = min(max(round(mean), low), high) - low
-    up = np.exp(np.cumsum(logs[middle:]))
-    down = np.exp(-np.cumsum(logs[:middle][::-1]))[::-1]
+    up = portable.exp(np.cumsum(logs[middle:]))
+    down = portable.exp(-np.cumsum(logs[:middle][::-1]))[::-1]
     pmf = np.concatenate([down, [1.0], up])
     return Distribution(low, pmf / pmf.sum())
 
@@ -65,7 +66,7 @@ def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Distribution, D
     n, ones, q, k = _check(n, ones, q, k, low=1)
     check_whole("ones", ones, 0, n - 1)
     others = crowd(n - 1, ones, q, k)
-    own = np.exp(log_binomial_pmf(np.arange(k + 1), k, q))
+    own = portable.exp(log_binomial_pmf(np.arange(k + 1), k, q))
     return others.plus(Distribution(0, own)), others.plus(Distribution(0, own[::-1]))
 
 

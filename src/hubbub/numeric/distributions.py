@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.errors import OPEN_UNIT, check_real, check_whole, reject
+from hubbub.numeric import portable
 
 Array = npt.NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class Distribution:
 
     def plus(self, other: "Distribution") -> "Distribution":
         """Return the distribution of X + Y, Y independent; sums of products keep every tail relatively accurate."""
-        return Distribution(self.low + other.low, np.convolve(self.pmf, other.pmf))
+        return Distribution(self.low + other.low, portable.convolve(self.pmf, other.pmf))
 
     def _sides(self, s: int) -> tuple[float, float]:
         cut = min(max(check_whole("s", s, -(2**62)) - self.low + 1, 0), len(self.pmf))
@@ -74,7 +75,7 @@ def reach(distances: Array, probabilities: Array, miss: float) -> float:
     >>> reach(np.array([2.0, 1.0, 0.0, 1.0, 2.0]), np.array([0.02, 0.2, 0.56, 0.2, 0.02]), 0.05)
     1.0
     """
-    order = np.argsort(distances)[::-1]
+    order = np.argsort(distances, kind="stable")[::-1]
     beyond = int(np.searchsorted(probabilities[order].cumsum(), miss, side="right"))
     return float(distances[order[min(beyond, order.size - 1)]])
 

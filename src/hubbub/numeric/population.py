@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from hubbub.errors import NON_NEGATIVE, POSITIVE, PROBABILITY, check_real, check_type, reject
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, clopper_pearson
 from hubbub.numeric.distributions import Distribution
 
@@ -205,7 +206,7 @@ def poisson(mean: float) -> Distribution:
     reach = 12 * math.sqrt(mean) + 40
     low, high = max(0, math.floor(mean - reach)), math.ceil(mean + reach)
     number = np.arange(low, high + 1, dtype=np.float64)
-    return Distribution(low, np.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
+    return Distribution(low, portable.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
 
 
 def skewed(noise: CountNoise) -> tuple[CountNoise, ...]:
@@ -242,8 +243,8 @@ def _on_lattice(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array
     counts = _binomials(last, n, shares)
     beyond = np.maximum(1 - counts.sum(axis=0), 0.0)
     people = gain * (x[:, None] - np.arange(last + 1))
-    upper = _tail(above, np.ceil(people - slack + above[1])) @ counts + beyond
-    lower = _tail((below[0].flipped(0), 0.0), -np.floor(people + slack + below[1])) @ counts + beyond
+    upper = portable.dot(_tail(above, np.ceil(people - slack + above[1])), counts) + beyond
+    lower = portable.dot(_tail((below[0].flipped(0), 0.0), -np.floor(people + slack + below[1])), counts) + beyond
     # The tails are monotone in the share, so that the number of rejected shares is the place of the bound.
     first = np.maximum((upper <= half).sum(axis=1) - 1, 0)
     rejected = (lower <= half).sum(axis=1)
@@ -261,8 +262,8 @@ def _tail(noise: tuple[Distribution, float], number: Array) -> Array:
 def _binomials(last: int, n: int, shares: Array) -> Array:
     """Return P[Bin(n, π) = t] for t = 0 … last in the rows and every π in the columns."""
     t = np.arange(last + 1, dtype=np.float64)
-    ways = np.r_[0.0, np.cumsum(np.log(n - t[:-1]) - np.log(t[:-1] + 1))]
-    return np.asarray(np.exp(ways[:, None] + xlogy(t[:, None], shares) + xlog1py(n - t[:, None], -shares)))
+    ways = np.r_[0.0, np.cumsum(portable.log(n - t[:-1]) - portable.log(t[:-1] + 1))]
+    return np.asarray(portable.exp(ways[:, None] + xlogy(t[:, None], shares) + xlog1py(n - t[:, None], -shares)))
 
 
 def binned(noise: CountNoise, parts: float = 16.0) -> tuple[Array, Array, float]:
@@ -295,7 +296,7 @@ def _among_wide(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array
             mean = (inside + outside) / 2
             deviation = np.sqrt(np.maximum(mean * (1 - mean / n), 1e-9))
             excess = sign * (mean[:, None] + points - x[:, None]) + slack
-            rejected = ndtr(excess / deviation[:, None]) @ weights <= miss / 2
+            rejected = portable.dot(ndtr(excess / deviation[:, None]), weights) <= miss / 2
             below = rejected if sign > 0 else ~rejected
             inside, outside = np.where(below, mean, inside), np.where(below, outside, mean)
         return np.asarray((inside if sign > 0 else outside) / n)
@@ -335,4 +336,4 @@ def sampled_count(share: float, n: int, noise: CountNoise) -> tuple[Array, Array
         return points, np.diff(ndtr((edges - mean) / deviation))
     errors, weights, _ = binned(noise, 8)
     own = max(math.sqrt(mean * (1 - share)), 1e-9)
-    return points, np.diff(ndtr((edges[:, None] - mean - errors) / own) @ weights)
+    return points, np.diff(portable.dot(ndtr((edges[:, None] - mean - errors) / own), weights))

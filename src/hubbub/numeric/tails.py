@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from hubbub.numeric import portable
 from hubbub.numeric.distributions import Distribution
 
 Array = NDArray[np.float64]
@@ -71,9 +72,9 @@ class ErrorSums:
             return np.asarray(-float(ndtri(miss / 2)) * deviation)
         if excess.size <= NODES:
             return np.asarray(deviation * _quantiles(self, miss))
-        order = np.argsort(excess)
+        order = np.argsort(excess, kind="stable")
         nodes = np.unique(order[np.linspace(0, order.size - 1, NODES).round().astype(np.int64)])
-        nodes = nodes[np.argsort(excess[nodes])]
+        nodes = nodes[np.argsort(excess[nodes], kind="stable")]
         factors = np.maximum.accumulate(_quantiles(self.rows(nodes), miss))
         return np.asarray(deviation * np.interp(excess, excess[nodes], factors))
 
@@ -97,16 +98,16 @@ def _inside(sums: ErrorSums, sines: Array) -> Array:
     half = theta * theta / 2
     for part, excess in enumerate(sums.excesses.tolist()):
         v, times = scaled[:, part, None], sums.copies[:, part, None]
-        logs -= times * (v * half if excess <= 0 else 3 / excess * np.log1p(excess / 3 * v * half))
+        logs -= times * (v * half if excess <= 0 else 3 / excess * portable.log1p(excess / 3 * v * half))
     points, waves = sines[0], sines[1:]
-    return np.asarray(points / WIDTH + np.exp(logs) @ waves)
+    return np.asarray(points / WIDTH + portable.dot(portable.exp(logs), waves))
 
 
 @functools.lru_cache(4)
 def _sines(points: tuple[float, ...]) -> Array:
     """Return the points, and below them the terms 2·sin(πkx/A)/(πk)."""
     x, k = np.array(points), np.arange(1, TERMS + 1)
-    waves = 2 / math.pi * np.sin(math.pi / WIDTH * np.multiply.outer(k, x)) / k[:, None]
+    waves = 2 / math.pi * portable.sin(math.pi / WIDTH * np.multiply.outer(k, x)) / k[:, None]
     return np.vstack([x, waves])
 
 
@@ -136,7 +137,7 @@ def _cached(variances: bytes, copies: bytes, excesses: bytes, rows: int, miss: f
     found = np.empty(rows)
     for row, tail in enumerate(tails):
         last = max(int(np.searchsorted(-tail, -LEAST)), 2)
-        logs = np.log(tail[:last])
+        logs = portable.log(tail[:last])
         if miss >= tail[last - 1]:
             found[row] = np.interp(-math.log(miss), -logs, points[:last])
         else:  # sums of Laplace errors have log-concave tails: the straight line errs outwards

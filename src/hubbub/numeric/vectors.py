@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.errors import check_flip, kind_of, reject
+from hubbub.numeric import portable
 
 Array = npt.NDArray[np.float64]
 
@@ -84,5 +85,5 @@ def weigh_by_distance(counts: npt.ArrayLike, same: float, other: float) -> Array
         for row, column in itertools.product(range(0, len(cells), rows), range(0, 1 << low, columns)):
             block = cells[row : row + rows, :, column : column + columns]
             # The matrix is symmetric, so for single columns one large product does the work of many small ones.
-            block[:] = (block[:, :, 0] @ matrix)[:, :, None] if low == 0 else matrix @ block
+            block[:] = (portable.dot(block[:, :, 0], matrix))[:, :, None] if low == 0 else portable.dot(matrix, block)
     return values

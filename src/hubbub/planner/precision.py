@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
 from hubbub.noise import FakeCount, fake_noise
+from hubbub.numeric import portable
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
 from hubbub.questions import Number
@@ -242,13 +243,13 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
     size = 2 ** math.ceil(math.log2(WINDOW * spread / step + 64))
     theta: Array = np.asarray(2 * math.pi * np.fft.fftfreq(size) / step, np.float64)
     if step > 1:  # many messages: those of the people are normally distributed
-        factor, left = np.exp(-theta * theta * n * one / 2) + 0j, 0.0
+        factor, left = portable.exp(-theta * theta * n * one / 2) + 0j, 0.0
     else:
-        z = 2j * np.sin(theta / 2) * np.exp(0.5j * theta)  # e^(iθ) − 1
-        held, lacked = (np.expm1(k * np.log1p(chance * z)) for chance in (own, other))
+        z = 2j * portable.sin(theta / 2) * portable.exp(0.5j * theta)  # e^(iθ) − 1
+        held, lacked = (portable.expm1(k * portable.log1p(chance * z)) for chance in (own, other))
         mean = n * k * (share * own + (1 - share) * other)
         with np.errstate(divide="ignore"):
-            factor = np.exp(n * np.log1p(share * held + (1 - share) * lacked) - 1j * theta * round(mean))
+            factor = portable.exp(n * portable.log1p(share * held + (1 - share) * lacked) - 1j * theta * round(mean))
         left = mean - round(mean)
     if protocol is not None and noise.variance > 0:
         fakes, rest = _fakes(schema, protocol, n, noise, theta, exact=step == 1)
@@ -271,22 +272,22 @@ def _fakes(
     drawn, users = protocol.shuffler_fakes, protocol.user_fakes
     if drawn is None and exact:
         q = protocol.q
-        shows = (q + (1 - 2 * q) * schema.density) * (2j * np.sin(theta / 2) * np.exp(0.5j * theta))
+        shows = (q + (1 - 2 * q) * schema.density) * (2j * portable.sin(theta / 2) * portable.exp(0.5j * theta))
         if users is None or protocol.sends_records:
-            logarithm = math.ceil(noise.mean / (q + (1 - 2 * q) * schema.density) - 1e-9) * np.log1p(shows)
+            logarithm = math.ceil(noise.mean / (q + (1 - 2 * q) * schema.density) - 1e-9) * portable.log1p(shows)
         elif users.distribution == "binomial":
-            logarithm = n * users.shift * np.log1p(users.scale * shows)
+            logarithm = n * users.shift * portable.log1p(users.scale * shows)
         else:
             logarithm = n * users.scale * shows
-        return np.exp(logarithm - 1j * theta * round(noise.mean)), noise.mean - round(noise.mean)
+        return portable.exp(logarithm - 1j * theta * round(noise.mean)), noise.mean - round(noise.mean)
     if drawn is not None and exact:
         table = noise.distribution
         rest = noise.rest if table is not None else noise.variance
-        factor = np.exp(-2 * rest * np.sin(theta / 2) ** 2) + 0j  # e^(rest·(cos θ − 1))
+        factor = portable.exp(-2 * rest * portable.sin(theta / 2) ** 2) + 0j  # e^(rest·(cos θ − 1))
         if table is None:
             return factor, 0.0
         numbers = np.arange(table.low, table.high + 1)
-        mean = float(numbers @ table.pmf)
+        mean = float(portable.dot(numbers, table.pmf))
         wrapped = np.zeros(theta.size)
         np.add.at(wrapped, (numbers - round(mean)) % theta.size, table.pmf)
         return factor * np.conj(np.fft.fft(wrapped)), mean - round(mean)
@@ -295,4 +296,4 @@ def _fakes(
     laplace = (noise.variance - (noise.rest if protocol.sends_records else 0.0)) / times if heavy else 0.0
     normal = noise.variance - laplace * times
     # A Laplace variable of variance v has the characteristic function 1/(1 + vθ²/2).
-    return np.exp(-theta * theta * normal / 2 - times * np.log1p(theta * theta * laplace / 2)) + 0j, 0.0
+    return portable.exp(-theta * theta * normal / 2 - times * portable.log1p(theta * theta * laplace / 2)) + 0j, 0.0

@@ -13,6 +13,7 @@ from hubbub.accountant.cases.counts import composed
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import fakes
 from hubbub.errors import check_memory
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import MAX_EXACT, log_binomial_pmf
 from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
@@ -78,7 +79,7 @@ def _clear_bits_analysis(schema: Schema, honest: int, m: int) -> Analysis:
     reach = min(math.ceil(math.sqrt(0.5 * m * -math.log(CUT / 2))), -(-m // 2))
     low, high = m // 2 - min(reach, m // 2), min(-(-m // 2) + reach, m)
     check_memory("the distribution of the fakes", 128 * (high - low))
-    noise = np.exp(log_binomial_pmf(np.arange(low, high + 1), m, 0.5))
+    noise = portable.exp(log_binomial_pmf(np.arange(low, high + 1), m, 0.5))
     cut = 0.0 if high - low == m else CUT
     after, before = np.append(0.0, noise), np.append(noise, 0.0)
     count = schema.width

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.quadrature import UNIT, attained_mean, difference
 from hubbub.accountant.theorems import bit, numbers
 from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket, weight_error
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.protocol import Fakes
 from hubbub.schema import Schema
@@ -59,7 +60,7 @@ def exponents(kind: Background, q: float) -> tuple[Floats, Floats, Floats]:
     """Return ln(μ_x/μ_y), ln(μ_x'/μ_y) and the probability under μ_y of every message in a crowd that holds y.
 
     >>> x, other, weights = exponents((1, 1, 1), 0.1)
-    >>> [round(float(np.exp(row) @ weights), 12) for row in (x, other)]  # both are densities
+    >>> [round(float(portable.exp(row) @ weights), 12) for row in (x, other)]  # both are densities
     [1.0, 1.0]
     """
     a_weights, b_weights, c_weights = (binomial_pmf(size, q) for size in kind)
@@ -79,7 +80,7 @@ def likelihoods(kind: Background, q: float) -> tuple[Floats, Floats, Floats]:
     [3.0, 1.0, 0.75]
     """
     x, other, weights = exponents(kind, q)
-    return np.exp(x), np.exp(other), weights
+    return portable.exp(x), portable.exp(other), weights
 
 
 def background(kind: Background, q: float, epsilon: float) -> Atoms:
@@ -151,7 +152,7 @@ def _count_attack(kind: Background, q: float, n: int, epsilon: float, k: int) ->
     """Return ln δ(ε) for an analyzer who counts the messages that betray x most among others who all hold y."""
     x, other, weights = exponents(kind, q)
     order = np.argsort(other - x, kind="stable")
-    rows = weights[order], (weights * np.exp(x))[order], (weights * np.exp(other))[order]
+    rows = weights[order], (weights * portable.exp(x))[order], (weights * portable.exp(other))[order]
     inside = [np.cumsum(row)[:-1] for row in rows]
     outside = [np.cumsum(row[::-1])[::-1][1:] for row in rows]  # not 1 − inside, which cancels
     signal = (inside[1] - inside[2]) ** 2 / (inside[0] * outside[0] + SMALLEST)
@@ -160,7 +161,7 @@ def _count_attack(kind: Background, q: float, n: int, epsilon: float, k: int) ->
         partial(_counted, chance=float(a[cut]), rest=float(b[cut])) for a, b in zip(inside, outside, strict=True)
     )
     base = _central(crowd(k * (n - 1)))
-    one, two = (np.convolve(base, each(k)) for each in (own, twin))
+    one, two = (portable.convolve(base, each(k)) for each in (own, twin))
     return _either_order(one, two, epsilon, k, 2 * FAR)
 
 
@@ -203,7 +204,7 @@ def _column(q: float, n: int, epsilon: float, k: int, shown: Floats) -> float:
     for flipped in (slice(None, None, -1), slice(None)):
         crowd, error = _central_convolution(binomial(k * (n - 1), q, tail=TAIL).pmf[flipped], shown)
         flips = binomial_pmf(k, q)
-        one, zero = np.convolve(crowd, flips[::-1]), np.convolve(crowd, flips)
+        one, zero = portable.convolve(crowd, flips[::-1]), portable.convolve(crowd, flips)
         best = max(best, _either_order(one, zero, epsilon, k, error))
     return best
 
@@ -220,7 +221,7 @@ def _either_order(one: Floats, two: Floats, epsilon: float, k: int, error: float
 
 def _attained(first: Floats, second: Floats, epsilon: float, relative: float, error: float) -> float:
     with np.errstate(over="ignore"):
-        lost = np.exp(epsilon + relative + np.log(second + error + SMALLEST))
+        lost = portable.exp(epsilon + relative + portable.log(second + error + SMALLEST))
     gain = first * (1 - relative) - error - lost
     delta = float(gain[gain > 0].sum())
     return math.log(delta) - COMMON if delta > 0 else -math.inf
@@ -235,8 +236,10 @@ def _central_convolution(one: Floats, two: Floats) -> tuple[Floats, float]:
     """Return the convolution of two distributions without their far tails, and a bound on its absolute error."""
     one, two = _central(one), _central(two)
     if len(one) * len(two) < 2**22:
-        return np.convolve(one, two), 4 * FAR
+        return portable.convolve(one, two), 4 * FAR
     size = 1 << (len(one) + len(two) - 1).bit_length()
-    product = np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size)[: len(one) + len(two) - 1]
+    product = np.fft.irfft(portable.times(np.fft.rfft(one, size), np.fft.rfft(two, size)), size)[
+        : len(one) + len(two) - 1
+    ]
     error = 16 * UNIT * math.log2(size) * float(np.linalg.norm(one) * np.linalg.norm(two))
     return np.maximum(product, 0.0), error + 4 * FAR

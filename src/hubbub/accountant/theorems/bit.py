@@ -133,7 +133,7 @@ def _tilted_log_delta(tilts: Tilt, which: Whole, ones: Floats, zeros: Floats, fa
     tilt = tilts.of(which)
     result = _exponent_bound(tilt, ones, zeros, fair)
     variance = ones * tilt.var_one + zeros * tilt.var_zero + fair * tilt.var_even / tilt.k
-    scale = np.floor(np.log2(np.maximum(variance, 1e-3)))
+    scale = np.frexp(np.maximum(variance, 1e-3))[1] - 1.0  # ⌊log₂⌋
     seen = result > -NOTHING
     if side < 0:
         result[~seen] = -np.inf

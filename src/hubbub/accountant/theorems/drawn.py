@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import bit
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.protocol import Fakes
@@ -148,8 +149,8 @@ def _window(whole: Distribution) -> Distribution:
 
 def _neighbours(ones: int, zeros: int, q: float, noise: Distribution) -> tuple[Floats, Floats]:
     """Return the distributions of the count if the user's bit is 1 and if it is 0, without their far tails."""
-    crowd = np.convolve(_window(binomial(ones, 1 - q)).pmf, _window(binomial(zeros, q)).pmf)
-    hidden = np.convolve(crowd, noise.pmf)
+    crowd = portable.convolve(_window(binomial(ones, 1 - q)).pmf, _window(binomial(zeros, q)).pmf)
+    hidden = portable.convolve(crowd, noise.pmf)
     after, before = np.append(0.0, hidden), np.append(hidden, 0.0)
     return (1 - q) * after + q * before, q * after + (1 - q) * before
 
@@ -195,7 +196,9 @@ class _Curve:
         for losses, first, second, lacking in self._tables:
             start = np.searchsorted(losses, epsilons - 4 * ERROR)
             gained, lost = first[start], second[start]
-            found.append(np.maximum(gained * (1 + 16 * ERROR) - np.exp(epsilons) * lost * (1 - ERROR), 0.0) + lacking)
+            found.append(
+                np.maximum(gained * (1 + 16 * ERROR) - portable.exp(epsilons) * lost * (1 - ERROR), 0.0) + lacking
+            )
         return np.asarray(np.minimum(np.maximum(*found), 1.0))
 
     def at(self, epsilon: float) -> float:
@@ -219,7 +222,7 @@ class _Curve:
 
 def _table(one: Floats, two: Floats) -> tuple[Floats, Floats, Floats, float]:
     """Return the increasing losses, the masses of each and all larger ones under both, and the mass cut off."""
-    losses = np.log(one) - np.log(two)
-    order = np.argsort(losses)
+    losses = portable.log(one) - portable.log(two)
+    order = np.argsort(losses, kind="stable")
     first, second = (np.append(np.cumsum(each[order][::-1])[::-1], 0.0) for each in (one, two))
     return losses[order], first, second, LACKING

@@ -55,6 +55,7 @@ from hubbub.errors import (
     check_whole,
     reject,
 )
+from hubbub.numeric import portable
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes
@@ -271,7 +272,7 @@ def _gaussian_swap(fakes: Fakes, epsilon: float) -> list[tuple[float, float]]:
     reach = math.ceil(40 * scale) + 2  # terms beyond it are below e⁻⁷⁰⁰ of the largest
     check_memory("the distribution of the fakes", 64 * reach)
     offsets = np.arange(-min(shift, reach), reach + 1, dtype=np.float64)
-    norm = math.log(float(np.exp(-0.5 * (offsets / scale) ** 2).sum()))
+    norm = math.log(float(portable.exp(-0.5 * (offsets / scale) ** 2).sum()))
     exponent = 0.5 * (shift / scale) ** 2
     revealed = -exponent - norm
     parts = [_around(revealed, exponent)]
@@ -293,7 +294,7 @@ def _gaussian_swap(fakes: Fakes, epsilon: float) -> list[tuple[float, float]]:
         sums = _log_sums(-((offsets / scale) ** 2))
         logs[parity::2] = sums[np.maximum(np.arange(which.size) - skipped, 0)]
     gap = float((first + 1) / exact - threshold)
-    logs += np.log(-np.expm1(-(gap + step / square))) - step * (2.0 * first + step) / (4 * square)
+    logs += portable.log(-portable.expm1(-(gap + step / square))) - step * (2.0 * first + step) / (4 * square)
     total = float(np.logaddexp.reduce(logs)) - 2 * norm - height
     return [*parts, _around(total, height, reach)]
 
@@ -303,7 +304,7 @@ def _log_sums(logs: Floats) -> Floats:
     top = float(logs.max())
     if logs[-1] < top - 650.0:
         return np.asarray(np.logaddexp.accumulate(logs[::-1])[::-1])
-    return np.asarray(top + np.log(np.cumsum(np.exp(logs - top)[::-1])[::-1]))
+    return np.asarray(top + portable.log(np.cumsum(portable.exp(logs - top)[::-1])[::-1]))
 
 
 def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = None) -> Loss:
@@ -349,7 +350,7 @@ def _shift(fakes: Fakes, *, rising: bool, step: float | None) -> Loss:
         # Half of 1/scale² divides every loss, (offset − ½)/scale². Offsets beyond 38·scale have mass below 10⁻³⁰⁰.
         reach = math.ceil(38 * scale)
         offsets = np.arange(-min(shift, reach), reach + 1)
-        pmf = np.exp(-0.5 * (offsets / scale) ** 2)
+        pmf = portable.exp(-0.5 * (offsets / scale) ** 2)
         pmf = np.maximum(pmf / pmf.sum(), NOTHING)
         revealed = 2 * NOTHING
         if not rising and offsets[0] == -shift:

@@ -14,6 +14,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.numeric import portable
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes
 
@@ -41,7 +42,7 @@ class Atoms:
         9.127282
         """
         above = self.losses > epsilon
-        rest = float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
+        rest = float(portable.dot(self.masses[above], -portable.expm1(epsilon - self.losses[above])))
         return min(1.0, up(self.never + rest, ROUNDING))
 
     def epsilon(self, delta: float) -> float:
@@ -73,7 +74,7 @@ def atoms(groups: Sequence[tuple[Fakes, int]]) -> Atoms | None:
     losses, masses, stays = np.zeros(1), np.ones(1), 0.0
     for fakes, times in groups:
         nothing, pair = _attribute(fakes)
-        finite: Floats = reduce(np.convolve, [pair] * times)
+        finite: Floats = reduce(portable.convolve, [pair] * times)
         steps = np.arange(-times, times + 1) * (2 / fakes.scale)
         losses = np.add.outer(losses, steps).ravel()
         masses = np.multiply.outer(masses, finite).ravel()
@@ -92,4 +93,4 @@ def _attribute(fakes: Fakes) -> tuple[float, Floats]:
     first = np.array([fewer, 0.0, others]) / whole
     second = np.array([more, 0.0, some]) / whole
     # A probability that underflows is not 0.
-    return max(none / whole, 5e-324), np.convolve(first, second)[::2]
+    return max(none / whole, 5e-324), portable.convolve(first, second)[::2]

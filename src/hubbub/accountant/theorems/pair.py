@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial_pmf
 
 Floats = NDArray[np.float64]
@@ -69,7 +70,7 @@ def tilted(q: float, k: int, epsilon: Floats, side: int) -> tuple[Tilt, Flags]:
     exponent = epsilon / k * (1.0 - side * 2 * ULPS)
     known = np.full(exponent.shape, True) if side > 0 else exponent <= STEEPEST
     exponent = np.minimum(exponent, STEEPEST)
-    p, change = 1.0 - q, np.expm1(exponent)
+    p, change = 1.0 - q, portable.expm1(exponent)
     left = (1.0 - 2 * q) - q * change
     known &= left > 0.0
     exponent, change, left = exponent[known], change[known], left[known]
@@ -81,16 +82,16 @@ def tilted(q: float, k: int, epsilon: Floats, side: int) -> tuple[Tilt, Flags]:
         q=q,
         k=k,
         epsilon=k * exponent,
-        theta=np.log1p(grow),
+        theta=portable.log1p(grow),
         high=high,
         low=low,
         gap=lam / one * ((1.0 - 2 * q) / zero),
-        mass_one=np.log1p(p * grow),
-        mass_zero=np.log1p(q * grow),
+        mass_one=portable.log1p(p * grow),
+        mass_zero=portable.log1p(q * grow),
         var_one=high * (q / one),
         var_zero=low * (p / zero),
         even=lam / (1.0 + lam),
-        mass_even=np.log1p(grow / 2),
+        mass_even=portable.log1p(grow / 2),
         var_even=lam / (1.0 + lam) / (1.0 + lam),
     )
     return tilt, known
@@ -105,7 +106,7 @@ def log_exponent(tilt: Tilt, ones: Floats, zeros: Floats, fair: int = 0) -> Floa
 def _tail(variance: Floats, distance: Floats) -> Floats:
     """Return Bernstein's bound on P[X ≥ E X + distance] and P[X ≤ E X − distance] of a sum of independent bits."""
     y = np.maximum(distance, 0.0)
-    return np.asarray(np.exp(-(y**2) / (2 * (variance + y / 3) + 1e-300)))
+    return np.asarray(portable.exp(-(y**2) / (2 * (variance + y / 3) + 1e-300)))
 
 
 def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int, fair: int = 0) -> float:
@@ -115,11 +116,11 @@ def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int, fair: in
     0.375
     """
     flips = {size: binomial_pmf(size, q) for size in (k * ones, k * zeros, k)}
-    crowd = np.convolve(np.convolve(flips[k * ones][::-1], flips[k * zeros]), binomial_pmf(fair, 0.5))
-    first, second = np.convolve(crowd, flips[k][::-1]), np.convolve(crowd, flips[k])
+    crowd = portable.convolve(portable.convolve(flips[k * ones][::-1], flips[k * zeros]), binomial_pmf(fair, 0.5))
+    first, second = portable.convolve(crowd, flips[k][::-1]), portable.convolve(crowd, flips[k])
     relative = RELATIVE * (1.0 + (k * (ones + zeros + 1) + fair) / ENUMERATED)
     with np.errstate(over="ignore"):
-        gain = first * (1.0 - relative) - np.exp(epsilon + relative + np.log(second + SMALLEST))
+        gain = first * (1.0 - relative) - portable.exp(epsilon + relative + portable.log(second + SMALLEST))
     delta = float(gain[gain > 0].sum()) * (1.0 - relative)
     return math.log(delta) if delta > 0.0 else -math.inf
 
@@ -153,17 +154,17 @@ class Window:
         count = min(self.size // 2, math.ceil(reach * self.size / (2 * math.pi)))
         nodes = np.arange(1, count + 1)
         self.w = 2 * np.pi / self.size * nodes
-        self.half = np.sin(self.w / 2)
+        self.half = portable.sin(self.w / 2)
         self.weight = np.full(count, 2.0 / self.size)
         if 2 * count == self.size:
             self.weight[-1] /= 2
         # A node weighs at most exp(−v(1 − cos w)); phases are off by units of mean·w, powers by units of variance·w².
         fall = 2 * self.half**2
-        sizes = self.weight * np.exp(-narrow * fall)
+        sizes = self.weight * portable.exp(-narrow * fall)
         noise = float(sizes.sum()) * (8.0 + (k + count) / 8) + float((sizes * self.w**2).sum()) * wide
         self.error = ULPS * (self.mean * float((sizes * self.w).sum()) + noise)
         if 2 * count < self.size - 1:  # nodes were dropped
-            self.error += np.exp(-self.variance * fall[-1])
+            self.error += portable.exp(-self.variance * fall[-1])
 
     def _factors(self) -> Complexes:
         """Return ln E e^{iw(bit − chance)} of a one, a zero and a uniform bit, each times its copies, for every tilt.
@@ -173,25 +174,25 @@ class Window:
         tilt = self.tilts
         chance = np.array([tilt.high, tilt.low, tilt.even])[:, :, None]
         times = np.array([[[float(tilt.k)]], [[float(tilt.k)]], [[float(self.fair)]]])
-        square, sine = self.half**2, chance * np.sin(self.w)
+        square, sine = self.half**2, chance * portable.sin(self.w)
         real = 1.0 - 2 * chance * square
         fall = np.array([tilt.var_one, tilt.var_zero, tilt.var_even])[:, :, None] * (4.0 * square)
-        size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
+        size = 0.5 * portable.log1p(-np.minimum(fall, 0.5))
         if fall[..., -1].max() >= 0.5:
-            size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
-        return np.asarray(times * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
+            size = np.where(fall < 0.5, size, portable.log(np.hypot(real, sine) + 1e-300))
+        return np.asarray(times * (size + 1j * (portable.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
 
     def _own(self) -> Complexes:
         """Return the weighted difference of the user's two distributions at the nodes, by tilt."""
-        tilt, turn = self.tilts, np.expm1(1j * self.w)
+        tilt, turn = self.tilts, portable.expm1(1j * self.w)
         own = turn * (self.weight * tilt.gap[:, None])
         if tilt.k > 1:  # a^k − b^k = (a − b)·Σ a^i b^(k−1−i)
             a, b = 1.0 + tilt.high[:, None] * turn, 1.0 + tilt.low[:, None] * turn
             total, power = np.ones_like(a), np.ones_like(a)
             for _ in range(tilt.k - 1):
-                power = power * b
-                total = total * a + power
-            own = own * total
+                power = portable.times(power, b)
+                total = portable.times(total, a) + power
+            own = portable.times(own, total)
         return np.asarray(own)
 
     def _each(self, values: Complexes) -> Complexes:
@@ -202,11 +203,11 @@ class Window:
         """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
         one, zero, even = map(self._each, self._factors())
         own = self._own()
-        kernel = own / -np.expm1(-self.tilts.theta[:, None] - 1j * self.w)
+        kernel = own / -portable.expm1(-self.tilts.theta[:, None] - 1j * self.w)
         turned = even - 1j * np.outer(start - self.mean, self.w)
-        crowd = np.exp(self.ones[:, None] * one + self.zeros[:, None] * zero + turned)
-        h = self._turned(crowd * self._each(kernel), count)
-        return h, self._turned(crowd * self._each(own), count) if self.tilts.k > 1 else h
+        crowd = portable.exp(self.ones[:, None] * one + self.zeros[:, None] * zero + turned)
+        h = self._turned(portable.times(crowd, self._each(kernel)), count)
+        return h, self._turned(portable.times(crowd, self._each(own)), count) if self.tilts.k > 1 else h
 
     def _turned(self, values: Complexes, count: int) -> Floats:
         """Return the real parts of the sums of nodes, turned by 0 to ``count`` − 1 steps.
@@ -214,7 +215,7 @@ class Window:
         A product of matrices would be rounded differently by each kind of processor, and with it the ids of plans.
         """
         angles = [self.w * step for step in range(count)]
-        parts = [values.real * np.cos(angle) + values.imag * np.sin(angle) for angle in angles]
+        parts = [values.real * np.cos(angle) + values.imag * portable.sin(angle) for angle in angles]
         return np.stack([part.sum(axis=1) for part in parts], axis=1)
 
     def bound(self, side: int) -> Floats:
@@ -226,18 +227,18 @@ class Window:
         start = np.floor(self.mean - doubt) + 1.0
         count = k + 1 + int((np.floor(self.mean + doubt) + 1.0 - start).max())
         h, difference = self.sums(start, count)
-        h += (side * k * tilt.gap * np.exp(theta / 2) * self.error)[:, None]
+        h += (side * k * tilt.gap * portable.exp(theta / 2) * self.error)[:, None]
         if k > 1 and side > 0:
             h[self._excluded(start, difference)] = -math.inf
         fall = theta[:, None] * np.arange(count)
         scale = self.base - theta * (start - self.mean)
         images = self._added(scale, side)
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            gain = (h * np.exp(-fall)).max(axis=1) + np.exp(images)
-            log_gain = np.log(np.maximum(gain - (0.0 if side > 0 else self._images(start, scale)), 0.0))
+            gain = (h * portable.exp(-fall)).max(axis=1) + portable.exp(images)
+            log_gain = portable.log(np.maximum(gain - (0.0 if side > 0 else self._images(start, scale)), 0.0))
             apart = theta * count >= STEEPEST  # the thresholds are too far apart for one scale
             if apart.any():
-                each = np.log(np.maximum(h, 0.0)) - fall
+                each = portable.log(np.maximum(h, 0.0)) - fall
                 sums = np.logaddexp(each.max(axis=1), images) if side > 0 else np.full(len(h), -math.inf)
                 log_gain = np.where(apart, sums, log_gain)
         rounding = ULPS * (2 * theta * (self.mean + 4.0 * k) + 64.0)
@@ -251,8 +252,8 @@ class Window:
         tilts = period > 0.0
         some = np.where(tilts, period, 1.0)
         with np.errstate(divide="ignore"):
-            below = epsilon + np.log(np.expm1(-epsilon) / np.expm1(-some)) - period
-        below = np.where(tilts, below, np.log(tilt.k * tilt.gap / self.size))
+            below = epsilon + portable.log(portable.expm1(-epsilon) / portable.expm1(-some)) - period
+        below = np.where(tilts, below, portable.log(tilt.k * tilt.gap / self.size))
         slack = ULPS * (64.0 + period + epsilon + np.abs(scale))
         return np.asarray(below + side * slack - np.where(tilts, scale, 0.0))
 
@@ -277,6 +278,6 @@ class Window:
         spread = k * (self.ones + self.zeros + 1.0) * q + self.fair / 4
         below = 2 * _tail(spread, mean - start - 2.0 * k + size)
         period = tilt.theta * size
-        repeated = np.where(period > 0.0, -np.expm1(-period), 1.0)
+        repeated = np.where(period > 0.0, -portable.expm1(-period), 1.0)
         below = np.minimum(below, np.where(period > 0.0, 1.0 / repeated, math.inf))
-        return np.asarray(2 * above + below * np.exp(tilt.epsilon - period - scale))
+        return np.asarray(2 * above + below * portable.exp(tilt.epsilon - period - scale))

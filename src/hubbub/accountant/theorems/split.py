@@ -16,6 +16,7 @@ import numpy as np
 from hubbub.accountant.attained import Attained, repeated
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import bit
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
@@ -83,7 +84,7 @@ def sampled(
         if height > 4 * bend and stride > 1:
             stride //= 2
             continue
-        parts = np.expm1(step * np.arange(1, stride)) / width
+        parts = portable.expm1(step * np.arange(1, stride)) / width
         curve += [up(value, 1e-12) for value in (start + (end - start) * parts).tolist()] + [end]
         before = slope * (1 + width)
         if height > bend:
@@ -175,7 +176,7 @@ def attack(n: int, q: float, k: int, count: int) -> Attained:
     """
     crowd = binomial(k * (n - 1), 1 - q, tail=CUT)
     count = min(count, POSITIONS)
-    first, second = (np.convolve(crowd.pmf, binomial_pmf(k, probability)) for probability in (1 - q, q))
+    first, second = (portable.convolve(crowd.pmf, binomial_pmf(k, probability)) for probability in (1 - q, q))
     # The second distribution may have what the window lacks; outcomes of less mass than that show nothing.
     lacking = 0.0 if crowd.pmf.size == k * (n - 1) + 1 else 4 * math.exp(-CUT)
     return repeated(np.where(first > lacking, first, 0.0), second + lacking, count)

@@ -42,6 +42,7 @@ from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
 from hubbub.accountant.theorems.laplace import Atoms, atoms
 from hubbub.accountant.theorems.uniform import COARSE, attacked_pair, user_loss
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Noise
@@ -223,7 +224,9 @@ def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats,
         return []
     # The loss of a position is that of a crowd which all hold the same bit, in the worse order.
     crowd = binomial(honest - 1, 1 - noise.q, tail=split.CUT)
-    first, second = (np.convolve(crowd.pmf, binomial_pmf(1, probability)) for probability in (1 - noise.q, noise.q))
+    first, second = (
+        portable.convolve(crowd.pmf, binomial_pmf(1, probability)) for probability in (1 - noise.q, noise.q)
+    )
     lacking = 0.0 if crowd.pmf.size == honest else 4 * math.exp(-split.CUT)
     pair = np.where(first > lacking, first, 0.0), second + lacking
     return [pair] if release == "category" else [pair, pair]

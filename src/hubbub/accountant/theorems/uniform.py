@@ -25,6 +25,7 @@ from scipy.special import gammaln
 
 from hubbub.accountant.composition import UNIT, Loss
 from hubbub.errors import check_memory
+from hubbub.numeric import portable
 from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
@@ -79,7 +80,7 @@ def _pairs(users: Fakes, honest: int, categories: int, coarse: float, side: int)
     logs = _log_factorials(number) - _log_factorials(drawn) - _log_factorials(number - drawn) - number * math.log(2.0)
     # The logarithms of factorials are right to a few units in the last place.
     error = RELATIVE + 64 * UNIT * math.lgamma(low + weights.size + 1.0) + 8 * UNIT * weights.size
-    first = (np.exp(logs) * shares[:, None] * (1 + side * error))[inside]
+    first = (portable.exp(logs) * shares[:, None] * (1 + side * error))[inside]
     return first, first * ((number - drawn) / (drawn + 1.0))[inside]
 
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.quadrature import difference, positive_mean
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.local import group_steps, local, weight_error
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 
@@ -88,8 +89,7 @@ def _largest_blanket(width: int, q: float, epsilon: float) -> Atoms:
     most = distance.max(axis=1)
     first, second = (bit.log_odds(q) * (most - distance[:, own]) for own in (0, 1))
     size, relative = epsilon + 2 * float(first.max()), 3 * weight_error(width, q)
-    counts = np.arange(width + 1)
-    chances = _below(q**counts * (1 - q) ** (width - counts), width, q)
+    chances = _below(np.array([q**i * (1 - q) ** (width - i) for i in range(width + 1)]), width, q)
     return difference(first, epsilon + second, size, relative=relative), chances[most]
 
 
@@ -182,7 +182,9 @@ def _one_hot_fakes(d: int, q: float) -> tuple[tuple[tuple[int, int], Floats, Flo
         total = rest + one + two
         share = d / (total * math.exp(ratio) + (d - total) * math.exp(-ratio))
         rare = weight < RARE
-        found.append(((one, two), *_merged(share[~rare], weight[~rare]), float(weight[rare] @ share[rare])))
+        found.append(
+            ((one, two), *_merged(share[~rare], weight[~rare]), float(portable.dot(weight[rare], share[rare])))
+        )
     return tuple(found)
 
 

@@ -42,6 +42,7 @@ from hubbub.accountant.theorems.records.contour import (
 from hubbub.accountant.theorems.records.kinds import Family, Matched
 from hubbub.accountant.theorems.records.labels import BATCH, MAX_ERROR, OWN, ROUNDING, WORK, tilted_variance
 from hubbub.errors import TooLarge
+from hubbub.numeric import portable
 
 Floats = NDArray[np.float64]
 
@@ -88,10 +89,13 @@ class Problem:
 def pair_noise(pair: Matched, epsilon: float, cut: float, t: float, units: tuple[float, float]) -> float:
     """Return a bound on the rounding errors of U_IJ, per unit of ``|z|``."""
     score = pair.scores(epsilon, cut)
-    grow = pair.omega * np.exp(np.minimum(t * score, 700.0))
+    grow = pair.omega * portable.exp(np.minimum(t * score, 700.0))
     ratio = math.exp(epsilon)
     likelihood = sum(first + ratio * second for first, second in (pair.own, pair.other))
-    return float(grow @ (units[0] * likelihood) + np.maximum(grow, pair.omega) @ (units[1] * np.abs(score)))
+    return float(
+        portable.dot(grow, (units[0] * likelihood))
+        + portable.dot(np.maximum(grow, pair.omega), (units[1] * np.abs(score)))
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +119,7 @@ class Cell:
         self.m, self.u = masses.m[problem.rows], masses.u[problem.rows]
         gamma, score = family.gamma, pair.scores(epsilon, cut)
         noise = pair_noise(pair, epsilon, cut, t, family.units)
-        both = 1.0 + float(pair.omega @ np.expm1(t * score)) + noise * t
+        both = 1.0 + float(portable.dot(pair.omega, portable.expm1(t * score))) + noise * t
         self.matched = both**2 / (1.0 + self.u[self.own])  # V of the other kind at w = 0
         mass = self.m.copy()
         mass[self.other] += gamma * (self.matched - 1.0 - self.u[self.other])
@@ -182,7 +186,7 @@ class Half:
         mass = (cell.m - gamma * cell.u + 2 * error)[:, None] + gamma * ((1.0 - s) * v[:, None] - s)
         self.least = floor(mass.max(axis=0), n)
         mass = np.maximum(mass, self.least)
-        self.log = np.log1p(mass)
+        self.log = portable.log1p(mass)
         self.weight = ((1.0 + u) * (1.0 + v))[:, None] / (1.0 + mass)
         exponents = n * self.log[:, 0]
         near = np.argsort(-exponents, kind="stable")[:24]
@@ -208,7 +212,7 @@ class Half:
                     v[i] = self.v_other[end]
             mass = found.rest[end][:, None] + gamma * ((1.0 - s) * v[:, None] - s)
             mass = np.maximum(mass, self.least[:, None])
-            logs.append(np.log1p(mass))
+            logs.append(portable.log1p(mass))
             weights.append(((1.0 + u) * (1.0 + v))[:, None] / (1.0 + mass))
         factors = Factors((logs[0], logs[1]), (weights[0], weights[1]), self.log[places], self.weight[places])
         return integral(cell.line, cell.grid, self.scale, cell.problem.n, factors, None)
@@ -225,12 +229,12 @@ def cell_tilt(problem: Problem, swap: bool) -> float:
     joint = pair.scores(epsilon, cut)
 
     def worst(t: Floats) -> Floats:
-        rises = {i: np.expm1(np.outer(t, score)) for i, score in scores.items()}
-        both = np.exp(np.outer(t, joint)) @ pair.omega
-        m = {i: rise @ kinds[i].mu for i, rise in rises.items()}
-        u_own, u_other = (rises[i] @ kinds[i].omega for i in (own, other))
+        rises = {i: portable.expm1(np.outer(t, score)) for i, score in scores.items()}
+        both = portable.dot(portable.exp(np.outer(t, joint)), pair.omega)
+        m = {i: portable.dot(rise, kinds[i].mu) for i, rise in rises.items()}
+        u_own, u_other = (portable.dot(rises[i], kinds[i].omega) for i in (own, other))
         m[other] = m[other] + family.gamma * (both**2 / (1.0 + u_own) - 1.0 - u_other)
-        return np.asarray(n * np.log1p(np.max(list(m.values()), axis=0)))
+        return np.asarray(n * portable.log1p(np.max(list(m.values()), axis=0)))
 
     return least_tilt(worst, n, family, epsilon, cut)[0]
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.theorems.records.kinds import Family, Kind
+from hubbub.numeric import portable
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -42,7 +43,7 @@ FLOOR = 60.0  # products of n factors are not resolved below e^−60 of the larg
 class Crowd:
     """All senders but the victim: ``n`` of any kinds, and companions of one kind with ln E e^{Mx} = ``log_pgf(x)``.
 
-    Fixed fakes have ``log_pgf = lambda x: m * x``, a Poisson number ``lambda x: rate * np.expm1(x)``; it must not
+    Fixed fakes have ``log_pgf = lambda x: m * x``, a Poisson number ``lambda x: rate * portable.expm1(x)``; it must not
     decrease in x, and may return ∞.
     """
 
@@ -94,7 +95,7 @@ def contour(t: float, variance: float, coarse: int = 1) -> Contour:
     w = np.concatenate(starts)
     w = w[: int(np.searchsorted(w, REACH / eta)) + 1]
     steps = np.diff(w)
-    kernel = np.exp(eta**2 * (t**2 - w**2) / 2) / (t**2 + w**2) / math.pi
+    kernel = portable.exp(eta**2 * (t**2 - w**2) / 2) / (t**2 + w**2) / math.pi
     bump = steps**2 / 8 * (eta**2 + 2 / t**2) * kernel[:-1]
     # At large steps the kernel at the left end is the smaller bound of the right end.
     first = kernel[:-1] + np.minimum(bump, kernel[:-1] / 2)
@@ -146,16 +147,16 @@ def _turns(score: Floats, line: Contour) -> Complexes:
     e^{ix} − 1, and added to the last node: every product adds some units relative to |wG|.
     """
     half = np.outer(line.w[1 : line.block + 1] / 2, score)
-    sine = np.sin(half)
+    sine = portable.sin(half)
     step = 2j * sine * np.cos(half) - 2 * sine * sine
     turns = np.empty((len(line.w), len(score)), np.complex128)
     turns[0] = 0.0
     for low in range(1, len(line.w), line.block):
         start = turns[low - 1]
         if low > 1:
-            step = step * (2.0 + step)
+            step = portable.times(step, 2.0 + step)
         count = min(line.block, len(line.w) - low)
-        turns[low : low + count] = start + step[:count] * (1.0 + start)
+        turns[low : low + count] = start + portable.times(step[:count], 1.0 + start)
     return turns
 
 
@@ -165,19 +166,19 @@ def along(score: Floats, chances: Floats, line: Contour) -> Line:
     E e^{zG} − 1 = E (e^{tG} − 1) + E e^{tG}(e^{iwG} − 1), both without cancellation. A shift of G changes
     the modulus by a constant factor only, hence −d²|E e^{zG}|/dw² ≤ E (G − c)² e^{tG} for every c.
     """
-    rise = np.expm1(line.t * score)
+    rise = portable.expm1(line.t * score)
     tilted = chances * (rise + 1.0)
-    turn = _turns(score, line) @ tilted.T.astype(np.complex128)
-    transform = (chances @ rise)[:, None] + turn.T
+    turn = portable.dot(_turns(score, line), tilted.T.astype(np.complex128))
+    transform = (portable.dot(chances, rise))[:, None] + turn.T
     mass = np.maximum(tilted.sum(axis=1), 1e-300)
-    centre = tilted @ score / mass
-    curve = np.array([row @ (score - c) ** 2 for row, c in zip(tilted, centre, strict=True)])
+    centre = portable.dot(tilted, score) / mass
+    curve = np.array([portable.dot(row, (score - c) ** 2) for row, c in zip(tilted, centre, strict=True)])
     return Line(transform, curve * (1 + 1e-9))
 
 
 def size(x: Complexes, one: float = 1.0) -> Floats:
     """Return ``|one + x| − one`` without cancellation."""
-    return (2 * one * x.real + x.real**2 + x.imag**2) / (np.abs(one + x) + one)
+    return np.asarray((2 * one * x.real + x.real**2 + x.imag**2) / (portable.modulus(one + x) + one))
 
 
 def floor(top: Floats, n: int) -> Floats:
@@ -229,14 +230,14 @@ def integral(
         if further is not None:
             top = top + further[1]
         reference = float(top.max())
-        values = line.beyond * np.exp(top - reference)
+        values = line.beyond * portable.exp(top - reference)
         for end, weights in enumerate((line.left, line.right)):
             exponent = n * (factors.weight[end] / scale[:, None] + factors.log[end])
             if further is not None:
                 exponent = exponent + further[0][end]
-            values = values + np.exp(exponent - reference) @ weights
-        area = values @ (grid.weight * scale / math.e)
-        result = reference + np.log(np.maximum(area, 1e-300)) + 1e-15 * abs(reference)
+            values = values + portable.dot(portable.exp(exponent - reference), weights)
+        area = portable.dot(values, (grid.weight * scale / math.e))
+        result = reference + portable.log(np.maximum(area, 1e-300)) + 1e-15 * abs(reference)
     return np.where(np.isnan(result), np.inf, result)
 
 
@@ -249,9 +250,9 @@ def integral_without_phases(
         if further is not None:
             exponent = exponent + further
         top = exponent.max(axis=1)
-        area = np.exp(exponent - top[:, None]) @ (grid.weight * scale / math.e)
+        area = portable.dot(portable.exp(exponent - top[:, None]), (grid.weight * scale / math.e))
         kernel = min(line.whole, math.exp(SMOOTH**2 / 2) / (2 * line.t) * (1 + 1e-12))
-        result = top + np.log(np.maximum(area * kernel, 1e-300)) + 1e-15 * np.abs(top)
+        result = top + portable.log(np.maximum(area * kernel, 1e-300)) + 1e-15 * np.abs(top)
     return np.where(np.isnan(result), np.inf, result)
 
 
@@ -265,9 +266,9 @@ def best_scale(crowd: Crowd, log: Floats, weight: Floats, companion: tuple[Float
     if companion is not None:
         low, high = low + crowd.mean * companion[1], high + crowd.mean * companion[1]
     share = np.linspace(0.0, 1.0, 33)[:, None]
-    trial = np.exp(np.log(low) * (1 - share) + np.log(high) * share)
+    trial = portable.exp(portable.log(low) * (1 - share) + portable.log(high) * share)
     with np.errstate(over="ignore", invalid="ignore"):
-        value = (crowd.n * (weight[None] / trial[:, None] + log[None])).max(axis=1) + np.log(trial)
+        value = (crowd.n * (weight[None] / trial[:, None] + log[None])).max(axis=1) + portable.log(trial)
         if companion is not None:
             value = value + crowd.further(companion[1] / trial + companion[0])
     picked = trial[np.nan_to_num(value, nan=np.inf).argmin(axis=0), np.arange(trial.shape[1])]
@@ -288,7 +289,7 @@ def least_tilt(
     for points in (9, 7, 7, 7, 7, 7, 7):
         grid = np.linspace(low, high, points)
         with np.errstate(all="ignore"):
-            values = np.nan_to_num(worst(np.exp(grid)) - 2 * grid, nan=np.inf)
+            values = np.nan_to_num(worst(portable.exp(grid)) - 2 * grid, nan=np.inf)
         at = int(values.argmin())
         low, high = float(grid[max(at - 1, 0)]), float(grid[min(at + 1, points - 1)])
     return math.exp(float(grid[at])), float(values[at])

@@ -63,7 +63,7 @@ def choose(found: Family, crowd: Crowd, epsilon: float) -> tuple[float, float] |
     for cut in cuts:
         t, value = tilt(found, crowd, epsilon, cut, rows)
         if len(cuts) > 1:
-            leading = rows[np.argsort(masses_of(found, rows, epsilon, cut, t).m)[-3:]]
+            leading = rows[np.argsort(masses_of(found, rows, epsilon, cut, t).m, kind="stable")[-3:]]
             cost = max(found.kind(int(i)).excess(epsilon, cut) for i in rows) if cut < math.inf else 0.0
             main = float(evaluate(found, crowd, epsilon, cut, t, rows=leading).max())
             value = float(np.logaddexp(main, _log(cost)))

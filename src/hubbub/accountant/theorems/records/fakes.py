@@ -42,6 +42,7 @@ from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import group_steps, local
 from hubbub.accountant.theorems.records.weighted import weighted
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.numeric.divergences import gaussian_delta
 from hubbub.protocol import Fakes, Protocol
@@ -77,8 +78,8 @@ class Companions:
         if self.drawn is None:
             return np.asarray(self.fixed * x)
         if self.drawn.distribution == "poisson":
-            return np.asarray(self.mean * np.expm1(x))
-        return np.asarray(self.honest * self.drawn.shift * np.log1p(self.drawn.scale * np.expm1(x)))
+            return np.asarray(self.mean * portable.expm1(x))
+        return np.asarray(self.honest * self.drawn.shift * portable.log1p(self.drawn.scale * portable.expm1(x)))
 
     def log_lost(self, n: int, gamma: float) -> float:
         """Return ln P[Bin(n + M, γ) ≤ 1]; errs upwards.
@@ -122,7 +123,7 @@ def companion(schema: Schema, q: float, h: int, *, uniform: bool) -> Kind | None
 def _dense(width: int, q: float, h: int) -> Kind:
     ratio, rest = bit.log_odds(q), width - h
     j, c = np.arange(h + 1)[:, None], np.arange(rest + 1)[None, :]
-    first, second = (np.exp(ratio * power + width * math.log(2 * q)).ravel() for power in (j + c, h - j + c))
+    first, second = (portable.exp(ratio * power + width * math.log(2 * q)).ravel() for power in (j + c, h - j + c))
     chances = np.outer(pmf(h, 0.5, 0.5), pmf(rest, 0.5, 0.5)).ravel()
     return Kind(first, second, chances, chances)
 
@@ -132,10 +133,10 @@ def _one_hot(d: int, q: float, *, uniform: bool) -> Kind:
     share = 0.5 if uniform else q
     chance = ((p, q), (q, p))  # of a clear or set bit, for a record that does not or does have it
     rest = np.arange(d - 1)
-    near, blank = (np.exp(log_binomial_pmf(rest, d - 2, prob)) for prob in (q, share))
+    near, blank = (portable.exp(log_binomial_pmf(rest, d - 2, prob)) for prob in (q, share))
     far = np.zeros(d - 1)  # set bits elsewhere, for a fake of another category
     if d > 2:
-        other = np.exp(log_binomial_pmf(rest[:-1], d - 3, q))
+        other = portable.exp(log_binomial_pmf(rest[:-1], d - 3, q))
         far[:-1] += q * other
         far[1:] += p * other
     classes = _classes(d, q, share)

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.theorems import bit
+from hubbub.numeric import portable
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ class Kind:
         """Return an upper bound on E_μ (G − cut)⁺; see :meth:`Family.excess`."""
         share = 1.0 - (math.exp(epsilon) * self.second + cut) / self.first
         kept = np.where(share > -1e-12, np.minimum(share + 2e-12, 1.0), 0.0)
-        return float((self.mu * self.first) @ kept) * (1 + 1e-11)
+        return float(portable.dot((self.mu * self.first), kept)) * (1 + 1e-11)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +149,7 @@ class Family:
         q, p = self.q, 1.0 - self.q
         if self.uniform:
             return pmf(zeros + ones, 0.5, 0.5)
-        return np.convolve(pmf(zeros, q, p), pmf(ones, p, q))
+        return np.asarray(portable.convolve(pmf(zeros, q, p), pmf(ones, p, q)))
 
     def kind(self, index: int) -> Kind:
         """Return the atoms of the kind at ``index`` in ``keys``."""
@@ -160,8 +161,8 @@ class Family:
         sizes = (A0 + A1, B0 + B1, C0 + C1)
         shape = tuple(size + 1 for size in sizes)
         a, b, c = (2.0 * np.arange(size + 1) - size for size in sizes)
-        first = np.broadcast_to(np.exp(ratio * (a[:, None, None] + c)), shape).ravel()
-        second = np.broadcast_to(np.exp(ratio * (b[None, :, None] + c)), shape).ravel()
+        first = np.broadcast_to(portable.exp(ratio * (a[:, None, None] + c)), shape).ravel()
+        second = np.broadcast_to(portable.exp(ratio * (b[None, :, None] + c)), shape).ravel()
         mu = _outer(*(pmf(size, q, 1.0 - q) for size in sizes))
         omega = _outer(*(self._chances(*pair) for pair in ((A0, A1), (B0, B1), (C0, C1))))
         made = Kind(first, second, mu, omega)
@@ -178,7 +179,7 @@ class Family:
         own, other = (int(np.flatnonzero((triples == key).all(axis=1))[0]) for key in ((0, h, rest), (h, 0, rest)))
         ratio = bit.log_odds(self.q)
         j, c = 2.0 * np.arange(h + 1)[:, None] - h, 2.0 * np.arange(rest + 1)[None, :] - rest
-        plain, up, down = ((np.exp(ratio * (c + sign * j))).ravel() for sign in (0, 1, -1))
+        plain, up, down = ((portable.exp(ratio * (c + sign * j))).ravel() for sign in (0, 1, -1))
         omega = np.outer(pmf(h, 0.5, 0.5), pmf(rest, 0.5, 0.5)).ravel()
         return own, other, Matched((plain, up), (down, plain), omega)
 
@@ -207,14 +208,16 @@ class Family:
             if wanted is not None and group.A + group.B not in wanted:
                 continue
             first, second = group.first, group.second
-            power = np.exp(ratio * np.arange(-group.D, group.D + 1))
+            power = portable.exp(ratio * np.arange(-group.D, group.D + 1))
             score = np.minimum(np.outer(first - grow * second, power), cut)
-            rise = np.expm1(np.minimum(t * score, 700.0))
-            m[group.rows] = ((group.mu @ rise) @ group.mix_mu)[group.column]
-            u[group.rows] = ((group.omega @ rise) @ group.mix_omega)[group.split, group.column]
+            rise = portable.expm1(np.minimum(t * score, 700.0))
+            m[group.rows] = (portable.dot((portable.dot(group.mu, rise)), group.mix_mu))[group.column]
+            u[group.rows] = (portable.dot((portable.dot(group.omega, rise)), group.mix_omega))[
+                group.split, group.column
+            ]
             tilted = rise + 1.0
-            spread = (group.mu * (first + grow * second)) @ tilted * power @ group.mix_mu
-            size = group.mu @ (np.maximum(tilted, 1.0) * np.abs(score)) @ group.mix_mu
+            spread = portable.dot(portable.dot((group.mu * (first + grow * second)), tilted) * power, group.mix_mu)
+            size = portable.dot(portable.dot(group.mu, (np.maximum(tilted, 1.0) * np.abs(score))), group.mix_mu)
             noise = max(noise, float((relative * spread + length * size).max()))
         return Masses(m, u, noise)
 
@@ -229,17 +232,19 @@ class Family:
         worst = 0.0
         for group in self.groups:
             first, second = group.first, group.second
-            power = np.exp(-ratio * np.arange(-group.D, group.D + 1))
+            power = portable.exp(-ratio * np.arange(-group.D, group.D + 1))
             share = 1.0 - (math.exp(epsilon) * second / first)[:, None] - np.outer(cut / first, power)
             kept = np.where(share > -1e-12, np.minimum(share + 2e-12, 1.0), 0.0)
-            worst = max(worst, float((group.mu_x @ kept @ group.mix_x).max()))
+            worst = max(worst, float((portable.dot(portable.dot(group.mu_x, kept), group.mix_x)).max()))
         return worst * (1 + 1e-11)
 
     def largest(self, epsilon: float) -> float:
         """Return the largest score of any kind: ρ^C (ρ^A − e^ε ρ^(−B))."""
         ratio = bit.log_odds(self.q)
         a, b, c = self.triples.T.astype(np.float64)
-        return max(0.0, float((np.exp(ratio * (a + c)) - np.exp(epsilon + ratio * (c - b))).max())) * (1 + 1e-12)
+        return max(0.0, float((portable.exp(ratio * (a + c)) - portable.exp(epsilon + ratio * (c - b))).max())) * (
+            1 + 1e-12
+        )
 
     def prominent(self, epsilon: float, each: int, rows: Integers | None = None) -> Integers:
         """Return the kinds (of those in ``rows``) with the largest second moments of G, and the largest third of X."""
@@ -332,7 +337,10 @@ def _groups(base: Family) -> list[_Group]:
     order = np.lexsort((triples[:, 1], triples[:, 0]))
     starts = np.flatnonzero(np.any(np.diff(triples[order, :2], axis=0), axis=1)) + 1
     ratio, radix = bit.log_odds(q), int(keys.max()) + 1
-    split_code, column_code = keys[:, :4] @ radix ** np.arange(4), keys[:, 4:] @ radix ** np.arange(2)
+    split_code, column_code = (
+        portable.dot(keys[:, :4], radix ** np.arange(4)),
+        portable.dot(keys[:, 4:], radix ** np.arange(2)),
+    )
     made = []
     mixtures: dict[tuple[int, bytes], tuple[Floats, Floats, Floats]] = {}
     for rows in np.split(order, starts):
@@ -347,7 +355,7 @@ def _groups(base: Family) -> list[_Group]:
             np.outer(base._chances(A0, A1), base._chances(B0, B1)).ravel()
             for A0, A1, B0, B1 in keys[rows[first_split], :4].tolist()
         ]
-        first, second = (np.exp(ratio * (2.0 * np.arange(size + 1) - size)) for size in (A, B))
+        first, second = (portable.exp(ratio * (2.0 * np.arange(size + 1) - size)) for size in (A, B))
         made.append(
             _Group(
                 A,

@@ -32,6 +32,7 @@ from hubbub.accountant.theorems.records.contour import (
     size,
 )
 from hubbub.accountant.theorems.records.kinds import UNIT, Family, Integers, Kind, Masses
+from hubbub.numeric import portable
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class _Nodes:
         error = self.noise * self.line.t
         mass = m[:, None] - self.grid.s * self.gamma * (1.0 + u[:, None]) + 2 * error
         mass = np.maximum(mass, self.least)
-        return np.log1p(mass), (1.0 + u[:, None] + error / self.gamma) ** 2 / (1.0 + mass)
+        return portable.log1p(mass), (1.0 + u[:, None] + error / self.gamma) ** 2 / (1.0 + mass)
 
     def factors(self, kinds: list[Kind], m: Floats, u: Floats) -> Factors:
         """Return the factors of kinds along the contour."""
@@ -77,7 +78,7 @@ class _Nodes:
             for end in (0, 1):
                 # Between nodes in s a factor must not fall in ζ, that is, not rise in s.
                 mass = np.maximum.accumulate(np.maximum(masses[end] + 2 * error, self.least[:, None])[::-1])[::-1]
-                logs[end].append(np.log1p(mass))
+                logs[end].append(portable.log1p(mass))
                 weights[end].append((1.0 + covered[end] + error / self.gamma) ** 2 / (1.0 + mass))
         log_top, weight_top = self.real(m, u)
         return Factors(_stack(logs), _stack(weights), log_top, weight_top)
@@ -89,16 +90,18 @@ def _stack(ends: tuple[list[Floats], list[Floats]]) -> Ends:
 
 def transforms(kind: Kind, epsilon: float, cut: float, t: float) -> tuple[float, float]:
     """Return E_μ e^{tG} − 1 and E_ω e^{tG} − 1 of one kind."""
-    rise = np.expm1(np.minimum(t * kind.scores(epsilon, cut), 700.0))
-    return float(kind.mu @ rise), float(kind.omega @ rise)
+    rise = portable.expm1(np.minimum(t * kind.scores(epsilon, cut), 700.0))
+    return float(portable.dot(kind.mu, rise)), float(portable.dot(kind.omega, rise))
 
 
 def noise_of(kind: Kind, epsilon: float, cut: float, t: float, units: tuple[float, float]) -> float:
     """Return a bound on the rounding errors of the transforms of one kind, per unit of ``|z|``."""
     score = kind.scores(epsilon, cut)
-    grow = np.exp(np.minimum(t * score, 700.0))
+    grow = portable.exp(np.minimum(t * score, 700.0))
     likelihood = kind.first + math.exp(epsilon) * kind.second
-    return float(kind.mu @ (units[0] * grow * likelihood + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
+    return float(
+        portable.dot(kind.mu, (units[0] * grow * likelihood + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
+    )
 
 
 def evaluate(
@@ -120,7 +123,7 @@ def evaluate(
     masses = family.masses(t, epsilon, cut) if rows is None else masses_of(family, rows, epsilon, cut, t)
     kept = np.arange(len(family.keys)) if rows is None else rows
     m, u, noise = masses.m, masses.u, masses.noise
-    exponents = n * np.log1p(m)
+    exponents = n * portable.log1p(m)
     top = int(exponents.argmax())
     if not math.isfinite(exponents[top]):  # t is far too large: nothing of the transforms is left
         return np.full(len(kept), np.inf)
@@ -179,9 +182,9 @@ def masses_of(family: Family, rows: Integers, epsilon: float, cut: float, t: flo
 def tilted_variance(kind: Kind, epsilon: float, cut: float, t: float) -> float:
     """Return the variance of G under μ e^{tG}."""
     score = kind.scores(epsilon, cut)
-    tilted = kind.mu * np.exp(np.minimum(t * score, 700.0))
+    tilted = kind.mu * portable.exp(np.minimum(t * score, 700.0))
     tilted = tilted / tilted.sum()
-    return float(tilted @ (score - float(tilted @ score)) ** 2)
+    return float(portable.dot(tilted, (score - float(portable.dot(tilted, score))) ** 2))
 
 
 def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: Integers) -> tuple[float, float]:
@@ -192,7 +195,8 @@ def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: Integer
 
     def worst(t: Floats) -> Floats:
         logs = [
-            np.log1p(np.expm1(np.outer(t, score)) @ kind.mu) for score, kind in zip(scores, everything, strict=True)
+            portable.log1p(portable.dot(portable.expm1(np.outer(t, score)), kind.mu))
+            for score, kind in zip(scores, everything, strict=True)
         ]
         most = np.max(logs[: len(kinds)], axis=0)
         return np.asarray(crowd.n * most + (0.0 if crowd.companion is None else crowd.further(logs[-1])))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.blankets import OVERFLOW, bracket
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.schema import Schema
 
@@ -84,9 +85,9 @@ def _likelihoods(schema: Schema, q: float, pair: tuple[int, int, int]) -> tuple[
     f = density(schema, q)[a + b + c + r]
     log = sum(log_binomial_pmf(v, size, q) for v, size in zip((a, b, c, r), sizes, strict=True))
     first, second = (
-        np.exp(ratio * (2.0 * (own + c) - size - pair[2])) / f for own, size in ((a, pair[0]), (b, pair[1]))
+        portable.exp(ratio * (2.0 * (own + c) - size - pair[2])) / f for own, size in ((a, pair[0]), (b, pair[1]))
     )
-    return first.ravel(), second.ravel(), (np.exp(log) * f).ravel()
+    return first.ravel(), second.ravel(), (portable.exp(log) * f).ravel()
 
 
 def farthest_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
@@ -130,14 +131,16 @@ def _pair_blanket(schema: Schema, q: float, m: int, epsilon: float, pair: tuple[
     # Every probability is known up to a factor of 1 + 10⁻¹², and that of m + 1 messages up to its power.
     allowance = (m + 1) * 2e-12 + 1e-12
     # E S⁺ ≤ E e^{tS}/(et) for every t (Chernoff)
-    t = np.geomspace(1e-4, 30.0, 40) / float(values.max())
-    logs = np.log(np.exp(np.outer(t, values)) @ weights)  # a sum of positive terms, to a relative 10⁻¹²
-    rough = float(((m + 1) * logs - 1 - np.log(t)).min()) - math.log(m + 1) + allowance
+    t = portable.exp(np.linspace(math.log(1e-4), math.log(30.0), 40)) / float(values.max())
+    logs = portable.log(
+        portable.dot(portable.exp(np.outer(t, values)), weights)
+    )  # a sum of positive terms, to a relative 10⁻¹²
+    rough = float(((m + 1) * logs - 1 - portable.log(t)).min()) - math.log(m + 1) + allowance
     if rough <= worst:
         return rough
     rare = weights < 1e-22
     omitted = float(
-        weights[rare] @ np.maximum(values[rare], 0.0)
+        portable.dot(weights[rare], np.maximum(values[rare], 0.0))
     )  # omitting an atom lowers E S⁺/n by no more than this
     total = max(float(weights[~rare].sum()), 1.0)
     upper = min(rough, bracket(values[~rare], weights[~rare] / total, m + 1).upper + allowance)

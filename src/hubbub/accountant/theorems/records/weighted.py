@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.contour import Contour, along, contour, falling
 from hubbub.accountant.theorems.records.kinds import UNIT, pmf
+from hubbub.numeric import portable
 
 Floats = NDArray[np.float64]
 
@@ -79,10 +80,10 @@ def _kinds(width: int, q: float, h: int) -> tuple[_Joint, ...]:
             x, other = a + (B - b) + c + (D - d), (A - a) + b + c + (D - d)  # agreements with x and x'
             made.append(
                 _Joint(
-                    np.exp(ratio * (2.0 * a - A + 2 * c - C)),
-                    np.exp(ratio * (2.0 * b - B + 2 * c - C)),
-                    np.exp(ratio * x + base),
-                    np.exp(ratio * other + base),
+                    portable.exp(ratio * (2.0 * a - A + 2 * c - C)),
+                    portable.exp(ratio * (2.0 * b - B + 2 * c - C)),
+                    portable.exp(ratio * x + base),
+                    portable.exp(ratio * other + base),
                     mu,
                     omega,
                 )
@@ -177,9 +178,13 @@ def _real(one: _Scores, gamma: float, t: float) -> tuple[float, float, float]:
     """Return R + γV − 1, V − 1 and U − 1 at t."""
     mu, omega = one.joint.mu, one.joint.omega
     with np.errstate(over="ignore"):
-        named, pooled, fake = (np.expm1(t * score) for score in (one.named, one.pooled, one.fake))
-    v = float(omega @ pooled)
-    return float(mu @ named) - gamma * float(omega @ named) + gamma * v, v, float(omega @ fake)
+        named, pooled, fake = (portable.expm1(t * score) for score in (one.named, one.pooled, one.fake))
+    v = float(portable.dot(omega, pooled))
+    return (
+        float(portable.dot(mu, named)) - gamma * float(portable.dot(omega, named)) + gamma * v,
+        v,
+        float(portable.dot(omega, fake)),
+    )
 
 
 def weighted(width: int, q: float, n: int, m: int, epsilon: float, gamma: float) -> float:
@@ -226,8 +231,8 @@ def _choose(
 ) -> tuple[float, float, float, _Weights] | None:
     """Return Chernoff's bound on ln δ, and the θ and t of the least one. A choice: every θ and t gives a bound."""
     plain = [_scores(joint, epsilon, 1.0) for joint in kinds]
-    user = max(float(one.joint.mu @ one.named**2) for one in plain)
-    fake = float(plain[0].joint.omega @ plain[0].fake ** 2)
+    user = max(float(portable.dot(one.joint.mu, one.named**2)) for one in plain)
+    fake = float(portable.dot(plain[0].joint.omega, plain[0].fake ** 2))
     best: tuple[float, float, float, _Weights] | None = None
     for multiple in THETAS:
         theta = min(1.0, multiple * fake / user)
@@ -265,8 +270,10 @@ def _noise(one: _Scores, gamma: float, t: float, units: tuple[float, float]) -> 
         (one.joint.omega, one.pooled, one.pooled_size),
         (one.joint.omega, one.fake, one.fake_size),
     ):
-        grow = np.exp(t * score)
-        total += float(chances @ (units[0] * grow * size_ + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
+        grow = portable.exp(t * score)
+        total += float(
+            portable.dot(chances, (units[0] * grow * size_ + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
+        )
     return total
 
 
@@ -298,7 +305,8 @@ def _integral(
     error = noise * (line.t + line.w[1:])
     lines = [_Along.of(one, gamma, line) for one in scores]
     fake = tuple(
-        end + error for end in falling(np.abs(lines[0].fake), lines[0].fake_curve * bend, np.asarray(math.inf))
+        end + error
+        for end in falling(portable.modulus(lines[0].fake), lines[0].fake_curve * bend, np.asarray(math.inf))
     )
     apart = [falling(one.apart, one.apart_curve * bend, np.asarray(math.inf)) for one in lines]
     last = tuple(np.max([ends[i] for ends in apart], axis=0) + 2 * error for i in (0, 1))
@@ -306,24 +314,28 @@ def _integral(
     top_fake = 1 + real[0][2] + top_error
     # Beyond the last node every factor is at most its value at w = 0.
     top_last = max(v for _, v, _ in real) + 1 + top_fake + top_error
-    zeta = np.exp(-r)[:, None]
-    damp = trapezoid * np.exp(-pool.shift * r)
+    zeta = portable.exp(-r)[:, None]
+    damp = trapezoid * portable.exp(-pool.shift * r)
     damp[-1] += math.exp(-pool.shift * float(r[-1])) / pool.shift
     best = -math.inf
     for one, (mass, v, _) in zip(lines, real, strict=True):
-        exact = np.abs(one.named + zeta * one.covered)
+        exact = portable.modulus(one.named + zeta * one.covered)
         ends = falling(exact, one.curve * bend, np.asarray(math.inf))
-        split = [falling(np.abs(part), curve * bend, np.asarray(math.inf)) for part, curve in one.parts]
-        top = n * np.log1p(np.maximum(mass - gamma * (1 + v) * (1 - np.exp(-r)), -1 + 1e-300) + 2 * top_error)
+        split = [falling(portable.modulus(part), curve * bend, np.asarray(math.inf)) for part, curve in one.parts]
+        top = n * portable.log1p(
+            np.maximum(mass - gamma * (1 + v) * (1 - portable.exp(-r)), -1 + 1e-300) + 2 * top_error
+        )
         reference = n * math.log1p(mass + 2 * top_error) + m * math.log(top_fake)
-        whole = line.beyond * (top_fake + top_last) * np.exp(top + m * math.log(top_fake) - reference)
+        whole = line.beyond * (top_fake + top_last) * portable.exp(top + m * math.log(top_fake) - reference)
         for i, weight in enumerate((line.left, line.right)):
             rising = np.maximum.accumulate(ends[i][::-1] + 2 * error)[::-1]  # must not fall in ζ
             labels = split[0][i] + zeta * split[1][i] + 2 * error
-            pooled = m * np.log(fake[i]) - reference
-            terms = fake[i] * np.exp(n * np.log(rising) + pooled) + last[i] * np.exp(n * np.log(labels) + pooled)
-            whole = whole + terms @ weight
-        value = reference + math.log(float(whole @ damp))
+            pooled = m * portable.log(fake[i]) - reference
+            terms = fake[i] * portable.exp(n * portable.log(rising) + pooled) + last[i] * portable.exp(
+                n * portable.log(labels) + pooled
+            )
+            whole = whole + portable.dot(terms, weight)
+        value = reference + math.log(float(portable.dot(whole, damp)))
         best = max(best, value if not math.isnan(value) else math.inf)
     return best + math.log(pool.factor) + 1e-9
 
@@ -332,9 +344,9 @@ def _variance(one: _Scores, n: int, m: int, gamma: float, t: float) -> float:
     """Return about the variance of the tilted sum for a crowd of one kind."""
 
     def of(chances: Floats, score: Floats) -> float:
-        tilted = chances * np.exp(t * score)
+        tilted = chances * portable.exp(t * score)
         tilted = tilted / tilted.sum()
-        return float(tilted @ (score - float(tilted @ score)) ** 2)
+        return float(portable.dot(tilted, (score - float(portable.dot(tilted, score))) ** 2))
 
     mu, omega = one.joint.mu, one.joint.omega
     both = of(np.concatenate([mu - gamma * omega, gamma * omega]), np.concatenate([one.named, one.pooled]))
@@ -366,7 +378,12 @@ class _Along:
         alone = along(one.fake, omega[None, :], line)
         named, covered = both.transform[0] + sums[0], both.transform[1] + sums[1]
         fake = alone.transform[0] + 1.0
-        squares = float(omega @ (one.pooled**2 * np.exp(line.t * one.pooled) + one.fake**2 * np.exp(line.t * one.fake)))
+        squares = float(
+            portable.dot(
+                omega,
+                (one.pooled**2 * portable.exp(line.t * one.pooled) + one.fake**2 * portable.exp(line.t * one.fake)),
+            )
+        )
         return cls(
             named,
             covered,
@@ -374,6 +391,6 @@ class _Along:
             ((named, float(both.curve[0])), (covered, float(both.curve[1]))),
             fake,
             float(alone.curve[0]),
-            np.abs(covered / gamma - fake),
+            portable.modulus(covered / gamma - fake),
             squares * (1 + 1e-9),
         )
