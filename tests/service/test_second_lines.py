@@ -103,6 +103,21 @@ def test_a_round_ends_with_the_bundles_of_too_small_buckets_only(system: System,
     assert system.counts() == Counts(accepted=people, **kept)
 
 
+def test_a_round_that_another_process_turned_meanwhile_is_not_turned_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The people of the next bucket answered in its round, not in the one that the first process came to turn to."""
+    system.fill(100)
+    task, lease, database = task_of(system), lead(system), system.shuffler.store.jobs
+    assert system.shuffler._buckets.release(task.row, task.contract, task.keys, NOW, lease) is not None
+    system.fill(5)
+    monkeypatch.setattr(system.shuffler.store, "waiting", lambda row: (1, 0))
+    monkeypatch.setattr(type(task.contract), "round_of", lambda contract, epoch: 7)
+    assert system.shuffler._buckets.turn(task.row, task.contract, task.keys, NOW, lease, expire=False)
+    monkeypatch.undo()
+    assert database.rows("SELECT bucket, round FROM tasks") == [(2, 1)]
+
+
 # -- restores --
 
 
