@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from tests.checker.enumeration import claim
+from tests.checker.enumeration import claim, truth
 
 from hubbub.checker.bounds import Bound
 from hubbub.checker.document import Claim, Fakes
@@ -55,3 +55,16 @@ def test_too_few_fakes_cost_their_probability(width: int, method: str) -> None:
         if name.startswith(method)
     ]
     assert whole.upper >= fixed.upper + fewer
+
+
+@pytest.mark.parametrize("epsilon", ["1", "2"])
+def test_fakes_of_which_not_every_vector_is_legal_are_not_fair_bits(epsilon: str) -> None:
+    """A bit of a fake with at most one of three labels is set with probability 1/4, and its bits depend on each other.
+
+    Counted as fair bits, they would give bounds below the truth.
+    """
+    of = replace(claim("at_most", 3, 1, 1, "1/50", fakes=4, release="bits"), epsilon=Fraction(epsilon))
+    exact = truth(of, Fraction(exp_bounds(Fraction(epsilon), 200)[1], SCALE))
+    found = bounds(replace(of, delta=exact * 999 / 1000))
+    assert any(name.startswith("composition") for name in found)
+    assert all(bound.upper >= exact for bound in found.values())

@@ -88,3 +88,15 @@ def test_derived_keys_depend_on_secret_purpose_and_size() -> None:
     derived = {derive(bytes([n]) * 32, purpose) for n in (0, 1) for purpose in ("blocks", "fakes", "order")}
     assert len(derived) == 6
     assert derive(bytes(32), "blocks", 16) == derive(bytes(32), "blocks")[:16]
+
+
+def test_no_number_of_the_fence_is_ever_lowered() -> None:
+    old = Fence(
+        role="shuffler", id="ab", last_key=5, sealed={"a": 3}, restores=2, beat=9, charged={"a": frozenset({1})}
+    )
+    new = old.raised(1, {"a": 1, "b": 2}, 1, 1, {"a": [2]})
+    assert (new.last_key, new.restores, new.beat) == (5, 2, 9)
+    assert dict(new.sealed) == {"a": 3, "b": 2}
+    assert dict(new.charged) == {"a": frozenset({1, 2})}
+    more = old.raised(6, {"a": 4}, 3, 10)
+    assert (more.last_key, more.restores, more.beat, more.sealed["a"], more.charged["a"]) == (6, 3, 10, 4, {1})
