@@ -251,3 +251,21 @@ def test_the_price_is_added_to_a_guarantee() -> None:
     assert most is not None
     assert with_overflow(achieved, plan, most) == achieved
     assert with_overflow(achieved, plan, 0).delta == 1.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "release", "least", "most"),
+    [
+        (hb.Noise(0.1), "category", 2, 2),
+        (hb.Noise(0.1), "bits", 0, 5),
+        (hb.Noise(m=hb.Fakes.laplace(2.0, 20)), "bits", 2, 2),
+        (hb.Noise(m=hb.Fakes.binomial(3, 0.5)), "bits", 2, 8),
+        (hb.Noise(m=hb.Fakes.binomial(3, 1.0)), "bits", 8, 8),
+        (hb.Noise(m=hb.Fakes.poisson(0.5)), "bits", 2, None),
+    ],
+)
+def test_extremes_of_surveys(noise: hb.Noise, release: str, least: int, most: int | None) -> None:
+    """Two attributes, of two and of three categories."""
+    schema = hb.Schema.survey({"a": hb.Choice(["x", "y"]), "b": hb.Choice(["x", "y", "z"])})
+    plan = claimed(schema, hb.Protocol.survey([noise] * 2, release))  # type: ignore[arg-type]
+    assert (min_messages(plan), max_messages(plan)) == (least, most)

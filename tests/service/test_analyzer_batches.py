@@ -25,6 +25,7 @@ from hubbub.errors import Problem
 from hubbub.protocol import Fakes
 from hubbub.reports import decode_payloads
 from hubbub.service.analyzer import spent
+from hubbub.service.analyzer.core import _check_sizes
 from hubbub.service.task.manifest import Gap, Receipt
 
 VALUES = [str(i % 5) for i in range(30)]
@@ -428,3 +429,15 @@ def test_9_surplus_messages_are_the_last_ones(tmp_path: Path) -> None:
         assert system.result(1)["people"] == 29
         assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).values.tolist()
         system.shut()
+
+
+def test_a_batch_of_strings_shows_at_most_one_for_each_bundle() -> None:
+    from types import SimpleNamespace as Some
+
+    terms: Any = Some(min_batch_size=20, row_size=100, strings=Some())
+    for slots, chunks, fits in ((30, 1, True), (31, 1, False), (30, 65_536, True), (30, 65_537, False)):
+        manifest: Any = Some(bundles=30, slots=slots, sizes=(1,), chunks=("",) * chunks)
+        if fits:
+            _check_sizes(manifest, terms)
+        else:
+            assert refused(_check_sizes, manifest, terms) == "forbidden"

@@ -34,6 +34,7 @@ from hubbub.service.task.sealing import (
     slot_id,
     slot_info,
     slot_key,
+    split_bundle,
 )
 
 
@@ -273,3 +274,19 @@ def test_a_filler_with_any_content_is_rejected() -> None:
         else:
             with pytest.raises(SealError, match=expected):
                 open_slot(slot, layout, keys.private)
+
+
+def test_slots_of_one_bundle_are_sealed_to_one_key() -> None:
+    layout = replace(simple().layout, slots=2)
+    slots = [seal_slot(None, layout, key, pair(layout.suite, "analyzer").public) for key in (1, 1, 2)]
+    start = bytes(layout.admission)
+    assert split_bundle(start + slots[0] + slots[1], layout).slots == slots[:2]
+    with pytest.raises(SealError, match="malformed"):
+        split_bundle(start + slots[1] + slots[2], layout)
+
+
+def test_the_suite_in_the_header_counts() -> None:
+    layout = simple().layout
+    bundle = bytearray(sealed(layout, []))
+    bundle[bundle.index(bytes([layout.suite, 0]))] ^= 3
+    assert reason(bytes(bundle), layout) == "cannot-open"
