@@ -26,6 +26,7 @@ from hubbub.protocol import Fakes
 from hubbub.reports import decode_payloads
 from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.core import _check_sizes
+from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.manifest import Gap, Receipt
 
 VALUES = [str(i % 5) for i in range(30)]
@@ -441,3 +442,21 @@ def test_a_batch_of_strings_shows_at_most_one_for_each_bundle() -> None:
             _check_sizes(manifest, terms)
         else:
             assert refused(_check_sizes, manifest, terms) == "forbidden"
+
+
+def test_a_batch_has_the_id_of_its_bucket_and_enough_bundles(system: AnalyzerSystem) -> None:
+    key = system.key()
+    sent = system.shuffler.batch(1, system.shuffler.people(VALUES, key), key)
+    other = system.shuffler.batch(2, [], key)
+    assert refused(system.core.put_manifest, other.id, sent.document) == "malformed"
+    least = system.contract.min_batch_size
+    few = system.shuffler.batch(1, system.shuffler.people(VALUES[: least - 1], key), key)
+    assert refused(system.core.put_manifest, few.id, few.document) == "forbidden"
+    enough = system.shuffler.batch(1, system.shuffler.people(VALUES[:least], key), key)
+    assert system.core.put_manifest(enough.id, enough.document) == [0]
+
+
+def test_only_fixed_numbers_of_messages_make_fillers_suspicious() -> None:
+    assert messages_per_client(small_plan(k=3)) == 3
+    drawn = hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=Fakes.binomial(4, 0.5)), delta=1e-4)
+    assert messages_per_client(drawn) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.service.crashes import killed_at
 from tests.service.shuffler_system import EPOCH, START, System
-from tests.service.test_restored import FAKES
+from tests.service.test_restored import FAKES, gaps
 from tests.service.test_second_deliveries import Hoarder, distinct
 
 from hubbub.errors import StoreFailure
@@ -16,7 +16,7 @@ from hubbub.service.shuffler import buckets
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.shuffler.tasks import ServedTask
 from hubbub.service.task.identity import Identity, SignedDocument
-from hubbub.service.task.manifest import Manifest, batch_id
+from hubbub.service.task.manifest import Gap, Manifest, batch_id
 
 NOW = START // EPOCH
 
@@ -132,6 +132,14 @@ def test_a_store_that_is_any_beat_behind_was_restored(system: System, behind: in
     assert not restores.beat()
     assert restores.rewound()
     assert database.rows("SELECT beat FROM life") == [(beat,)]
+
+
+def test_a_gap_that_is_extended_names_all_its_bundles(system: System) -> None:
+    row = task_of(system).row
+    for gap in (Gap(3, 4, 5, "restored"), Gap(3, 6, 7, "fenced"), Gap(3, 3, 1, "expired")):
+        with system.shuffler.store.jobs.transaction():
+            system.shuffler._buckets.record_gap(row, gap)
+    assert gaps(system) == [Gap(3, 6, 13, "fenced")]
 
 
 # -- shuffling and delivery --
