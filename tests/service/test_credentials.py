@@ -99,4 +99,10 @@ def test_no_number_of_the_fence_is_ever_lowered() -> None:
     assert dict(new.sealed) == {"a": 3, "b": 2}
     assert dict(new.charged) == {"a": frozenset({1, 2})}
     more = old.raised(6, {"a": 4}, 3, 10)
-    assert (more.last_key, more.restores, more.beat, more.sealed["a"], more.charged["a"]) == (6, 3, 10, 4, {1})
+    assert (more.last_key, more.restores, more.beat, more.sealed["a"], more.charged["a"]) == (
+        6,
+        3,
+        10,
+        4,
+        frozenset({1}),
+    )
