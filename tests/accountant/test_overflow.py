@@ -254,7 +254,7 @@ def test_the_price_is_added_to_a_guarantee() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "release", "least", "most"),
+    ("noise", "release", "fewest", "most"),
     [
         (hb.Noise(0.1), "category", 2, 2),
         (hb.Noise(0.1), "bits", 0, 5),
@@ -264,8 +264,8 @@ def test_the_price_is_added_to_a_guarantee() -> None:
         (hb.Noise(m=hb.Fakes.poisson(0.5)), "bits", 2, None),
     ],
 )
-def test_extremes_of_surveys(noise: hb.Noise, release: str, least: int, most: int | None) -> None:
+def test_extremes_of_surveys(noise: hb.Noise, release: str, fewest: int, most: int | None) -> None:
     """Two attributes, of two and of three categories."""
     schema = hb.Schema.survey({"a": hb.Choice(["x", "y"]), "b": hb.Choice(["x", "y", "z"])})
     plan = claimed(schema, hb.Protocol.survey([noise] * 2, release))  # type: ignore[arg-type]
-    assert (min_messages(plan), max_messages(plan)) == (least, most)
+    assert (min_messages(plan), max_messages(plan)) == (fewest, most)

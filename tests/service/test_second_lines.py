@@ -156,7 +156,7 @@ def test_a_bucket_with_other_than_its_bundles_is_not_shuffled(system: System, su
     assert system.shuffler._deliveries._waiting()[0].manifest is None
 
 
-def test_an_adopted_manifest_has_the_bundles_and_the_slots_of_its_bucket(system: System) -> None:
+def test_a_manifest_of_another_draw_is_not_ours(system: System) -> None:
     """The number of fakes is a function of the seed, so another number of slots is another draw."""
     system.fill(110)
     system.next_epoch()
