@@ -68,3 +68,20 @@ def test_a_group_is_its_attributes() -> None:
         assert parts is not None
         for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
             assert whole.delta(epsilon) == pytest.approx(parts.delta(epsilon), rel=1e-10)
+
+
+def test_a_chance_that_underflows_is_not_nothing() -> None:
+    found = atoms([(Fakes.laplace(1.0, 2000), 2)])
+    assert found is not None
+    assert 0 < found.never < 1e-300
+    assert found.epsilon(0.0) == math.inf
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_the_smallest_epsilon_of_a_delta_errs_upwards(groups: Groups) -> None:
+    found = atoms(groups)
+    assert found is not None
+    for delta in (0.5, 0.2, 0.9):
+        epsilon = found.epsilon(delta)
+        if 0 < epsilon < math.inf:
+            assert found.delta(epsilon) <= delta < found.delta(epsilon * (1 - 1e-11))

@@ -22,6 +22,7 @@ from hubbub.accountant.overflow import (
     min_messages,
     min_slots,
     overflow,
+    with_overflow,
 )
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
@@ -234,3 +235,37 @@ def test_s9_the_price_grows_with_the_clients_it_counts_on() -> None:
     assert overflow(plan, slots, n=plan.n, epsilon=plan.guarantee.epsilon) == overflow(plan, slots)
     ratio = overflow(plan, slots, n=1000 * plan.n, epsilon=0.5) / overflow(plan, slots)
     assert ratio == pytest.approx(1000 * (1 + math.exp(0.5)) / (1 + math.e), rel=1e-6)
+
+
+def test_the_price_is_added_to_a_guarantee() -> None:
+    """At its own ε and for its own honest clients, rounded up; nothing where no message can be lost."""
+    plan = hb.plan_from(hb.Schema.one_hot(100), 10_000, hb.Protocol(0.02, release="bits"), delta=1e-6)
+    achieved = hb.account(plan.protocol, plan.schema, 8_000, epsilon=plan.guarantee.epsilon)
+    for slots in (18, 20, 22):
+        price = overflow(plan, slots, n=8_000, epsilon=achieved.epsilon)
+        found = with_overflow(achieved, plan, slots)
+        assert price > 0
+        assert achieved.delta + price < found.delta <= (achieved.delta + price) * (1 + 1e-15)
+        assert found.epsilon == achieved.epsilon
+    most = max_messages(plan)
+    assert most is not None
+    assert with_overflow(achieved, plan, most) == achieved
+    assert with_overflow(achieved, plan, 0).delta == 1.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "release", "fewest", "most"),
+    [
+        (hb.Noise(0.1), "category", 2, 2),
+        (hb.Noise(0.1), "bits", 0, 5),
+        (hb.Noise(m=hb.Fakes.laplace(2.0, 20)), "bits", 2, 2),
+        (hb.Noise(m=hb.Fakes.binomial(3, 0.5)), "bits", 2, 8),
+        (hb.Noise(m=hb.Fakes.binomial(3, 1.0)), "bits", 8, 8),
+        (hb.Noise(m=hb.Fakes.poisson(0.5)), "bits", 2, None),
+    ],
+)
+def test_extremes_of_surveys(noise: hb.Noise, release: str, fewest: int, most: int | None) -> None:
+    """Two attributes, of two and of three categories."""
+    schema = hb.Schema.survey({"a": hb.Choice(["x", "y"]), "b": hb.Choice(["x", "y", "z"])})
+    plan = claimed(schema, hb.Protocol.survey([noise] * 2, release))  # type: ignore[arg-type]
+    assert (min_messages(plan), max_messages(plan)) == (fewest, most)

@@ -112,3 +112,16 @@ def test_only_the_standard_library_is_needed() -> None:
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names} == {"hubbub.errors"}
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 2, 3])
+def test_bits_that_stay_undecided_are_decided_by_later_digits(chunk: int) -> None:
+    """With all digits of the probability 1, a bit is undecided as long as its own digits are 1, too."""
+    drawn = [0]
+
+    def entropy(size: int) -> bytes:
+        drawn[0] += 1
+        return (b"\xff" if drawn[0] == chunk + 1 else b"\0") * size
+
+    assert device.coins(7, 2**48 - 1, entropy=entropy) == 0b1111111
+    assert drawn[0] == chunk + 1

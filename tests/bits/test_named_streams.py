@@ -50,3 +50,9 @@ def test_the_key_is_an_hmac_of_kinds_lengths_and_parts() -> None:
 def test_wrong_parts(part: object) -> None:
     with pytest.raises(InvalidInput, match="the part of the name of a stream must be a whole number"):
         KeyedStream(KEY, part)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", [b"", bytes(31), bytes(33), "k" * 32, bytearray(32)])
+def test_a_key_has_32_bytes(key: object) -> None:
+    with pytest.raises(InvalidInput, match="the key of a stream"):
+        KeyedStream(key)  # type: ignore[arg-type]

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from math import comb
+from math import comb, exp
 
 import pytest
-from tests.checker.enumeration import claim
+from tests.checker.enumeration import claim, truth
 
+from hubbub.accountant.theorems.records import blanket
 from hubbub.checker.bounds import Bound
 from hubbub.checker.document import Claim, Fakes
 from hubbub.checker.fixed import exp_bounds
 from hubbub.checker.theorems import _Task, theorems
+from hubbub.schema import Schema
 
 SCALE = 1 << 200
 
@@ -55,3 +57,24 @@ def test_too_few_fakes_cost_their_probability(width: int, method: str) -> None:
         if name.startswith(method)
     ]
     assert whole.upper >= fixed.upper + fewer
+
+
+@pytest.mark.parametrize("epsilon", ["1", "2"])
+def test_fakes_of_which_not_every_vector_is_legal_are_not_fair_bits(epsilon: str) -> None:
+    """A bit of a fake with at most one of three labels is set with probability 1/4, and its bits depend on each other.
+
+    Counted as fair bits, they would give bounds below the truth.
+    """
+    of = replace(claim("at_most", 3, 1, 1, "1/50", fakes=4, release="bits"), epsilon=Fraction(epsilon))
+    exact = truth(of, Fraction(exp_bounds(Fraction(epsilon), 200)[1], SCALE))
+    found = bounds(replace(of, delta=exact * 999 / 1000))
+    assert any(name.startswith("composition") for name in found)
+    assert all(bound.upper >= exact for bound in found.values())
+
+
+@pytest.mark.parametrize(("schema", "flip", "users"), [(Schema.bits(2), 0.3, 60), (Schema.one_hot(3), 0.2, 80)])
+def test_blankets_of_one_message_are_those_of_the_accountant(schema: Schema, flip: float, users: int) -> None:
+    """Two implementations of the bound for all messages: with twice as many it would be far smaller."""
+    of = claim(schema.kind, schema.width, schema.max_set, users, str(Fraction(flip)), epsilon="2/5", delta="1/1000")
+    found = min(bound.upper for bound in bounds(of).values())
+    assert float(found) == pytest.approx(exp(blanket(schema, flip, users, 0.4)), rel=0.01)

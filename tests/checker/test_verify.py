@@ -197,6 +197,25 @@ def test_illegal_values_are_refused(change: Callable[[dict[str, Any]], None], re
         verify(forged(BIT, change))
 
 
+CATEGORY = hb.plan_from(hb.Schema.one_hot(5), 150, hb.Protocol(0.05, release="category"), delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("plan", "path", "to", "reason"),
+    [
+        (FIXED, ("protocol", "k"), 2, "clear records must be sent once"),
+        (CATEGORY, ("protocol", "noise", 0, "m"), 5, "copies or fakes with a category"),
+        (CATEGORY, ("protocol", "k"), 2, "copies or fakes with a category"),
+        (LAPLACE, ("protocol", "k"), 2, "clear records must be sent once"),
+    ],
+)
+def test_combinations_that_no_theorem_covers_are_refused(
+    plan: hb.Plan, path: tuple[str | int, ...], to: int, reason: str
+) -> None:
+    with pytest.raises(WireError, match=reason):
+        verify(forged(plan, _set(*path, to=to)))
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)

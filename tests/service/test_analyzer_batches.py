@@ -25,6 +25,8 @@ from hubbub.errors import Problem
 from hubbub.protocol import Fakes
 from hubbub.reports import decode_payloads
 from hubbub.service.analyzer import spent
+from hubbub.service.analyzer.core import _check_sizes
+from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.manifest import Gap, Receipt
 
 VALUES = [str(i % 5) for i in range(30)]
@@ -429,3 +431,33 @@ def test_9_surplus_messages_are_the_last_ones(tmp_path: Path) -> None:
         assert system.result(1)["people"] == 29
         assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).values.tolist()
         system.shut()
+
+
+def test_a_batch_of_strings_shows_at_most_one_for_each_bundle() -> None:
+    from types import SimpleNamespace as Some
+
+    terms: Any = Some(min_batch_size=20, row_size=100, strings=Some())
+    for slots, chunks, fits in ((30, 1, True), (31, 1, False), (30, 65_536, True), (30, 65_537, False)):
+        manifest: Any = Some(bundles=30, slots=slots, sizes=(1,), chunks=("",) * chunks)
+        if fits:
+            _check_sizes(manifest, terms)
+        else:
+            assert refused(_check_sizes, manifest, terms) == "forbidden"
+
+
+def test_a_batch_has_the_id_of_its_bucket_and_enough_bundles(system: AnalyzerSystem) -> None:
+    key = system.key()
+    sent = system.shuffler.batch(1, system.shuffler.people(VALUES, key), key)
+    other = system.shuffler.batch(2, [], key)
+    assert refused(system.core.put_manifest, other.id, sent.document) == "malformed"
+    least = system.contract.min_batch_size
+    few = system.shuffler.batch(1, system.shuffler.people(VALUES[: least - 1], key), key)
+    assert refused(system.core.put_manifest, few.id, few.document) == "forbidden"
+    enough = system.shuffler.batch(1, system.shuffler.people(VALUES[:least], key), key)
+    assert system.core.put_manifest(enough.id, enough.document) == [0]
+
+
+def test_only_fixed_numbers_of_messages_make_fillers_suspicious() -> None:
+    assert messages_per_client(small_plan(k=3)) == 3
+    drawn = hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=Fakes.binomial(4, 0.5)), delta=1e-4)
+    assert messages_per_client(drawn) is None

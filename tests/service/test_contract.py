@@ -188,3 +188,8 @@ def test_devices_need_no_numpy() -> None:
     modules = "hubbub.device, hubbub.service.task.contract, hubbub.service.task.keys, hubbub.service.task.sealing"
     script = f"import sys, {modules}; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_single_collection_has_one_round() -> None:
+    terms = simple()
+    assert dict(terms.contexts) == {terms.task: 1}

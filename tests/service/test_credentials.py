@@ -117,3 +117,21 @@ def test_a_fence_outside_shows_that_the_machine_was_rolled_back(tmp_path: Path) 
     elsewhere.mkdir()
     with pytest.raises(StoreFailure, match="cannot be read"):
         running.raise_fence(beat=5)
+
+
+def test_no_number_of_the_fence_is_ever_lowered() -> None:
+    old = Fence(
+        role="shuffler", id="ab", last_key=5, sealed={"a": 3}, restores=2, beat=9, charged={"a": frozenset({1})}
+    )
+    new = old.raised(1, {"a": 1, "b": 2}, 1, 1, {"a": [2]})
+    assert (new.last_key, new.restores, new.beat) == (5, 2, 9)
+    assert dict(new.sealed) == {"a": 3, "b": 2}
+    assert dict(new.charged) == {"a": frozenset({1, 2})}
+    more = old.raised(6, {"a": 4}, 3, 10)
+    assert (more.last_key, more.restores, more.beat, more.sealed["a"], more.charged["a"]) == (
+        6,
+        3,
+        10,
+        4,
+        frozenset({1}),
+    )

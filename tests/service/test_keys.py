@@ -472,3 +472,27 @@ def test_key_lists_without_sensible_dates_are_rejected(dates: dict[str, Any]) ->
 def test_key_lists_without_an_active_key() -> None:
     with pytest.raises(WireError, match="active"):
         KeyList.read(signed_list([]), ANALYZER.public, "analyzer").active(1)
+
+
+def test_an_empty_store_gives_no_key_an_id_that_was_published(tmp_path: Path) -> None:
+    Credentials(tmp_path / "credentials", "analyzer").raise_fence(last_key=7)
+    store = open_database("sqlite::memory:")
+    store.create(KEY_TABLES)
+    ring = Keyring(store, Credentials(tmp_path / "credentials", "analyzer"), MockClock(0.0), lifetime=100, grace=10)
+    ring.advance()
+    assert states(ring) == [(8, "active")]
+
+
+def test_destroyed_keys_are_abandoned_too(tmp_path: Path) -> None:
+    """Bundles may have been accepted under them between the backup and their end."""
+    clock = MockClock(0.0)
+    ring = ring_in(tmp_path, clock)
+    ring.advance()
+    ring.rotate()
+    clock.advance(20)
+    ring.advance()
+    assert states(ring) == [(2, "active")]
+    assert not ring.restored(1)
+    ring.abandon()
+    assert ring.restored(1)
+    assert ring.restored(2)

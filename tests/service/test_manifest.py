@@ -97,3 +97,13 @@ def test_every_digit_of_the_digest_in_a_receipt_counts() -> None:
         wrong = right[:place] + ("0" if digit != "0" else "1") + right[place + 1 :]
         with pytest.raises(FalseClaim, match="another manifest"):
             Receipt(TASK, 9, "committed", wrong).check(document)
+
+
+def test_smallest_and_largest_numbers_are_read() -> None:
+    """A counter before the first bucket, and a chunk of one slot."""
+    for number in (0, 1, 2**53 - 1):
+        assert Counter.read(Counter(TASK, number).sign(ANALYZER), ANALYZER.public, TASK).bucket == number
+    small = replace(MANIFEST, sizes=(29, 1))
+    assert Manifest.read(SignedDocument.from_json(small.sign(SHUFFLER)), SHUFFLER.public) == small
+    with pytest.raises(WireError):
+        replace(MANIFEST, sizes=(30, 0))

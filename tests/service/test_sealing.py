@@ -15,9 +15,12 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.bundles import BundleLayout
 from hubbub.errors import InvalidInput, SealError, WireError
 from hubbub.service.task.sealing import (
+    FILLER,
     MAX_BUNDLES,
     REASONS,
     SUITES,
+    VERSION,
+    _encrypt,
     bundle_key,
     generate,
     load_private,
@@ -29,7 +32,9 @@ from hubbub.service.task.sealing import (
     seal_bundle,
     seal_slot,
     slot_id,
+    slot_info,
     slot_key,
+    split_bundle,
 )
 
 
@@ -255,3 +260,33 @@ def test_layouts_and_errors_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(layout)) == layout
     error = pickle.loads(pickle.dumps(SealError("bad-kind", 4)))
     assert (error.reason, error.index) == ("bad-kind", 4)
+
+
+def test_a_filler_with_any_content_is_rejected() -> None:
+    """Otherwise it would be a way to send what is never counted."""
+    layout = replace(simple().layout, payload=2)
+    keys = pair(layout.suite, "analyzer")
+    for content, expected in ((b"\0\0", None), (b"\0\1", "bad-padding"), (b"\1\0", "bad-padding")):
+        plain = bytes([VERSION, FILLER]) + content
+        slot = (1).to_bytes(2, "big") + _encrypt(layout.suite, plain, keys.public, slot_info(layout, b"\0\1"))
+        if expected is None:
+            assert open_slot(slot, layout, keys.private) is None
+        else:
+            with pytest.raises(SealError, match=expected):
+                open_slot(slot, layout, keys.private)
+
+
+def test_slots_of_one_bundle_are_sealed_to_one_key() -> None:
+    layout = replace(simple().layout, slots=2)
+    slots = [seal_slot(None, layout, key, pair(layout.suite, "analyzer").public) for key in (1, 1, 2)]
+    start = bytes(layout.admission)
+    assert split_bundle(start + slots[0] + slots[1], layout).slots == slots[:2]
+    with pytest.raises(SealError, match="malformed"):
+        split_bundle(start + slots[1] + slots[2], layout)
+
+
+def test_the_suite_in_the_header_counts() -> None:
+    layout = simple().layout
+    bundle = bytearray(sealed(layout, []))
+    bundle[bundle.index(bytes([layout.suite, 0]))] ^= 3
+    assert reason(bytes(bundle), layout) == "cannot-open"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.service.crashes import killed_at
 from tests.service.shuffler_system import EPOCH, START, System
-from tests.service.test_restored import FAKES
+from tests.service.test_restored import FAKES, gaps
 from tests.service.test_second_deliveries import Hoarder, distinct
 
 from hubbub.errors import StoreFailure
@@ -16,7 +16,7 @@ from hubbub.service.shuffler import buckets
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.shuffler.tasks import ServedTask
 from hubbub.service.task.identity import Identity, SignedDocument
-from hubbub.service.task.manifest import Manifest, batch_id
+from hubbub.service.task.manifest import Gap, Manifest, batch_id
 
 NOW = START // EPOCH
 
@@ -103,6 +103,21 @@ def test_a_round_ends_with_the_bundles_of_too_small_buckets_only(system: System,
     assert system.counts() == Counts(accepted=people, **kept)
 
 
+def test_a_round_that_another_process_turned_meanwhile_is_not_turned_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The people of the next bucket answered in its round, not in the one that the first process came to turn to."""
+    system.fill(100)
+    task, lease, database = task_of(system), lead(system), system.shuffler.store.jobs
+    assert system.shuffler._buckets.release(task.row, task.contract, task.keys, NOW, lease) is not None
+    system.fill(5)
+    monkeypatch.setattr(system.shuffler.store, "waiting", lambda row: (1, 0))
+    monkeypatch.setattr(type(task.contract), "round_of", lambda contract, epoch: 7)
+    assert system.shuffler._buckets.turn(task.row, task.contract, task.keys, NOW, lease, expire=False)
+    monkeypatch.undo()
+    assert database.rows("SELECT bucket, round FROM tasks") == [(2, 1)]
+
+
 # -- restores --
 
 
@@ -119,6 +134,14 @@ def test_a_store_that_is_any_beat_behind_was_restored(system: System, behind: in
     assert database.rows("SELECT beat FROM life") == [(beat,)]
 
 
+def test_a_gap_that_is_extended_names_all_its_bundles(system: System) -> None:
+    row = task_of(system).row
+    for gap in (Gap(3, 4, 5, "restored"), Gap(3, 6, 7, "fenced"), Gap(3, 3, 1, "expired")):
+        with system.shuffler.store.jobs.transaction():
+            system.shuffler._buckets.record_gap(row, gap)
+    assert gaps(system) == [Gap(3, 6, 13, "fenced")]
+
+
 # -- shuffling and delivery --
 
 
@@ -133,7 +156,7 @@ def test_a_bucket_with_other_than_its_bundles_is_not_shuffled(system: System, su
     assert system.shuffler._deliveries._waiting()[0].manifest is None
 
 
-def test_an_adopted_manifest_has_the_bundles_and_the_slots_of_its_bucket(system: System) -> None:
+def test_a_manifest_of_another_draw_is_not_ours(system: System) -> None:
     """The number of fakes is a function of the seed, so another number of slots is another draw."""
     system.fill(110)
     system.next_epoch()

@@ -23,7 +23,7 @@ from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import ROUND_GRACE, Contract, SignedContract, load_contract
 from hubbub.service.task.manifest import Manifest
-from hubbub.service.task.series import MAX_SERIES, Series, round_context
+from hubbub.service.task.series import MAX_SERIES, Series, round_context, round_contexts
 
 ROUNDS, MINIMUM = 3, 6
 PLAN = clear_plan(16, 5)
@@ -588,3 +588,11 @@ def test_a_series_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     assert [(result["round"], result["spent"]["rounds"]) for result in system.results()] == [(1, 1), (4, 2)]
     other.shut()
     system.shut()
+
+
+def test_every_round_has_a_context_of_its_own() -> None:
+    series = Series(3, 7, hb.Budget(1.0, 1e-6))
+    assert series.epochs == 21
+    found = round_contexts(bytes(16), 3)
+    assert sorted(found.values()) == [1, 2, 3]
+    assert [found[round_context(bytes(16), number)] for number in (1, 2, 3)] == [1, 2, 3]

@@ -68,3 +68,15 @@ def test_envelopes_satisfy_their_condition_on_every_interval(
             assert ((1 + v_own[end]) * (1 + v_other[end]) >= cell.both[end] ** 2 * (1 - 1e-13)).all()
         if not envelope.constant:
             assert ((1 + v_own[1]) * (1 + v_other[0]) >= cell.both[0] ** 2 * (1 - 1e-13)).all()
+
+
+@pytest.mark.parametrize("name", ["own", "other"])
+def test_the_envelope_of_both_matched_kinds_counts(name: str) -> None:
+    """A larger V of a kind makes the bound for crowds with it larger."""
+    of = problem(*CASES[1])
+    half = halves(of)[0]
+    place = getattr(half.cell, name)
+    before = half.values([place])[0]
+    ends = getattr(half, f"v_{name}")
+    setattr(half, f"v_{name}", (ends[0] + 0.2, ends[1] + 0.2))
+    assert half.values([place])[0] > before + 0.01
