@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,6 +42,17 @@ def missing(what: str) -> NoReturn:
     pytest.skip(f"{what} is not installed")
 
 
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the pages of a browser wait as long as a busy machine may need, unless a test says otherwise."""
+
+    def made(**options: Any) -> Any:
+        context = make(**options)
+        context.set_default_timeout(600_000)
+        return context
+
+    return made
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium; without it the tests are skipped, but in continuous integration they fail."""
@@ -52,6 +63,7 @@ def browser() -> Iterator[Any]:
 
     with sync_playwright() as play:
         opened = play.chromium.launch(executable_path=program, args=FLAGS)
+        opened.new_context = _patient(opened.new_context)  # type: ignore[method-assign]
         yield opened
         opened.close()
 

@@ -277,3 +277,9 @@ def test_account_says_which_trust_a_protocol_needs(run: Call) -> None:
     ):
         assert json.loads(run(*words, *more, "--json").stdout)["trust"] == trust
         assert f"trust        {trust}: " in run(*words, *more).stdout
+
+
+def test_piped_text_is_not_filled_with_spaces(run: Call) -> None:
+    text = run("plan", "--one-hot", "3", "-n", "1000", "--epsilon", "1", "--delta", "1e-6").stdout
+    assert "differential privacy" in text
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []

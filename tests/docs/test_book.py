@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 import shlex
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -285,6 +286,16 @@ def test_the_page_says_how_stored_figures_were_measured() -> None:
     text = generate.benchmarks([DOCS / "benchmarks" / "services.json"])
     assert ("at an unrecorded load" in text) == (run["machine"]["load"] is None)
     assert run.get("remark", "") in text
+
+
+def test_every_extra_is_described() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    page = (DOCS / "howto" / "install.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(extras)
+    all_of = set(re.findall(r"[a-z]+", extras["all"][0].partition("[")[2]))
+    (listed,) = re.findall(r"every extra except spark: (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert set(listed.split(", ")) == all_of
 
 
 def test_broken_links_are_noticed(tmp_path: Path) -> None:

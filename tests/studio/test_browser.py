@@ -37,7 +37,6 @@ class Visit:
     def __init__(self, browser: Any, studio: Running, width: int = 1360, scheme: str = "light", **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
         self.studio, self.said, self.asked = studio, list[str](), list[str]()
-        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))

@@ -90,7 +90,7 @@ def ticket(accounts: str, contract_path: str, key_path: str, number: int | None,
     mint = key.mint if agreed.strings is None else functools.partial(both_tickets, key)
     write_file(Path(output), "".join(f"{mint(context, name).hex()}\n" for name in names).encode())
     where = "" if agreed.series is None else f", round {number} of {agreed.rounds}"
-    screen.note(f"{len(names):,} tickets for task {agreed.id}{where}")
+    screen.note(f"{screen.numbered(len(names), 'ticket')} for task {agreed.id}{where}")
 
 
 @click.command("evaluation-key")

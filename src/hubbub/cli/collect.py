@@ -167,5 +167,5 @@ def _report_written(header: BatchHeader, output: str, as_json: bool, summary: Su
         screen.print_json(record, to_stderr=output == "-")
     elif output != "-":
         state = "shuffled" if header.shuffled else "not shuffled"
-        messages = "1 message" if header.messages == 1 else f"{header.messages:,} messages"
+        messages = screen.numbered(header.messages, "message")
         click.echo(f"{messages} of {header.n:,} people, {state}, in {output}")

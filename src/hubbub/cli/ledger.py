@@ -141,7 +141,7 @@ def _show(kept: Ledger, as_json: bool) -> None:
     rows = []
     for one in kept.charges:
         plan, _, name = one.name.partition("/")
-        rounds = "1 round" if one.rounds == 1 else f"{one.rounds:,} rounds"
+        rounds = screen.numbered(one.rounds, "round")
         rows.append((name or "unnamed", f"{rounds}, plan {plan[:8]}…"))
     rows += [("total", _figures(total)), ("budget", _budget(kept))]
     screen.console().print(screen.facts(rows))

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -32,12 +34,37 @@ BAR = 28
 """Length of the longest bar, in characters."""
 
 
+class _Trimmed:
+    """A text stream without the spaces with which tables fill their lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        """Write a text that consists of whole lines."""
+        return self._stream.write(re.sub(" +\n", "\n", text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 def console(*, to_stderr: bool = False) -> Console:
-    """Return a console; without a terminal, lines are wide enough not to wrap."""
+    """Return a console; without a terminal, lines are wide enough not to wrap, and end with their last word."""
     terminal = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
     if terminal.is_terminal:
         return terminal
-    return Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
+    trimmed = cast("IO[str]", _Trimmed(sys.stderr if to_stderr else sys.stdout))
+    return Console(file=trimmed, highlight=False, width=160, color_system=None)
+
+
+def numbered(count: int, one: str) -> str:
+    """Return a number with its noun.
+
+    >>> numbered(1, "ticket"), numbered(1200, "ticket")
+    ('1 ticket', '1,200 tickets')
+    """
+    return f"{count:,} {one}{'s' * (count != 1)}"
 
 
 def print_json(value: Any, *, to_stderr: bool = False) -> None:

@@ -151,7 +151,9 @@ def _check_combination(
 
 def _show(result: Sent, before: int) -> None:
     sent = result.stored - before
-    screen.console().print(f"{sent:,} answers sent, {result.stored:,} stored by the shuffler in total.")
+    screen.console().print(
+        f"{screen.numbered(sent, 'answer')} sent, {result.stored:,} stored by the shuffler in total."
+    )
     if result.uncertain:
         screen.console().print(
             f"[yellow]{result.uncertain:,} uncertain: the shuffler's store was restored, so these answers may or may "
@@ -161,7 +163,7 @@ def _show(result: Sent, before: int) -> None:
 
 def _answers(result: Sent) -> str:
     total = result.stored + result.waiting + result.uncertain + sum(result.refused.values())
-    return "1 answer" if total == 1 else f"{total:,} answers"
+    return screen.numbered(total, "answer")
 
 
 def _refusal(problem: str, count: int) -> str:

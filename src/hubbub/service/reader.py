@@ -122,7 +122,7 @@ def describe_gap(gap: dict[str, Any]) -> str:
     """
     first, last, bundles = gap.get("first"), gap.get("last"), gap.get("bundles")
     what = f"bucket {first} is" if first == last else f"buckets {first} to {last} are"
-    count = f" ({bundles:,} bundles discarded)" if isinstance(bundles, int) else ""
+    count = f" ({bundles:,} bundle{'s' * (bundles != 1)} discarded)" if isinstance(bundles, int) else ""
     counted = gap.get("counted")
     standing = "its result stands" if first == last else f"the results of {counted} of them stand"
     known = f"; {standing}" if counted else ""

@@ -50,7 +50,6 @@ class Tab:
     def __init__(self, browser: Any, address: str, *, width: int = 1360, scheme: str = "light", **options: Any) -> None:
         size = {"width": width, "height": 900}
         self.context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce", **options)
-        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.bodies: list[str] = []
