@@ -209,7 +209,7 @@ class Estimate:
 
         No data cause that: some devices sent more than one answer, or the number of people is wrong.
         """
-        low = self.unbiased - self._reach(self._miss(LEVEL, True))
+        low, _ = count_interval(self.unbiased, self.n, self.noise, self._miss(LEVEL, True))
         return tuple(label for label, end in zip(self.labels, low.tolist(), strict=True) if end > self.n)
 
     def consistent(self) -> Self:
