@@ -15,7 +15,7 @@ from hubbub.planner.comparison import protecting
 from hubbub.planner.influence import client_messages
 from hubbub.reports import message_type
 
-N = 200
+N, BUDGET = 200, hb.Budget(1.0, 1e-6)
 ONE = hb.Schema.one_hot(4)
 MANY = hb.Schema.bits(5)
 SURVEY = hb.Schema.survey({"colour": hb.Choice(list("abcd")), "dark": hb.Flag()})
@@ -78,7 +78,7 @@ def attained(plan: hb.Plan, label: int, sent: int) -> float:
     shown[label] = len(extra)
 
     def tally(people: int, counts: Any, messages: int, fakes: int) -> hb.Tally:
-        about = {"plan": plan.id, "n": people, "batches": 1, "smallest_batch": people}
+        about: dict[str, Any] = {"plan": plan.id, "n": people, "batches": 1, "smallest_batch": people}
         return hb.Tally(**about, messages=messages, fakes=fakes, counts=counts.astype(np.int64))
 
     one = values(tally(n, crowd, before["messages"], before["fakes"]), plan)
@@ -136,17 +136,17 @@ def test_the_default_plan_of_a_hundred_labels_gives_a_device_many_votes() -> Non
 
 
 def test_the_planner_keeps_a_limit() -> None:
-    schema, terms = hb.Schema.one_hot(100), {"epsilon": 1.0, "delta": 1e-6}
-    free = hb.plan(schema, 10_000, **terms)
+    schema = hb.Schema.one_hot(100)
+    free = hb.plan(schema, 10_000, BUDGET)
     assert client_weight(free) > 10
-    limited = hb.plan(schema, 10_000, **terms, max_client_weight=1.5)
+    limited = hb.plan(schema, 10_000, BUDGET, max_client_weight=1.5)
     assert client_weight(limited) <= 1.5
     assert limited.stderr > free.stderr
-    drawn = hb.plan(schema, 10_000, **terms, trust="shuffler-noise", max_client_weight=1)
+    drawn = hb.plan(schema, 10_000, BUDGET, trust="shuffler-noise", max_client_weight=1)
     assert client_weight(drawn) == 1
     with pytest.raises(Infeasible, match="relax max_client_weight"):
-        hb.plan(schema, 10_000, **terms, max_client_weight=1)
-    found = compare(Request.of(schema, 10_000, hb.Budget(1.0, 1e-6), max_client_weight=2.0))
+        hb.plan(schema, 10_000, BUDGET, max_client_weight=1)
+    found = compare(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0))
     assert "raise max_client_weight to that" in found.failures["split"]
     with pytest.raises(FalseClaim, match="one device counts for"):
-        protecting(Request.of(schema, 10_000, hb.Budget(1.0, 1e-6), max_client_weight=2.0), free)
+        protecting(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0), free)
