@@ -171,7 +171,7 @@ class Joint:
 
     @property
     def _known(self) -> Array:
-        """What is known about the fakes, by which the second moments exceed the variance."""
+        """The part of the second moments that is known from the fakes, and adds no variance."""
         if self.spread is None:
             return self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
         return self.fakes * (1 - self.spread)
