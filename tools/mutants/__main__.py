@@ -31,7 +31,7 @@ def run(tree: Path, tests: Sequence[str], seconds: float) -> tuple[str, str]:
     """Run tests in a copy of the tree; return ``passed``, ``killed`` or ``timeout``, and the first test that failed."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", FAST, "-rfE", *tests]
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), **single}
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **single}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # to compile all modules each time takes longer than most tests
     try:
         done = subprocess.run(
