@@ -16,11 +16,11 @@ from hubbub.studio.workers import STALE, Job
 
 PROGRAM = """
 from hubbub.cli import main
-from hubbub.studio import desk
-desk.PATIENCE = 3600.0
+from hubbub.studio import desk, workers
+desk.PATIENCE = workers.STARTING = 3600.0
 main(['studio', '--no-open', '--port', '{port}'])
 """
-"""A studio in which nothing is late for good: what is late at first is asked for again, and then has an hour."""
+"""A studio in which nothing is late for good: processes, and what was late at first, have an hour."""
 LIMIT = 600
 """Seconds after which a test gives up: no test waits as long, however busy the machine is."""
 INQUIRY: dict[str, Json] = {
