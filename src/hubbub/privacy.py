@@ -198,6 +198,7 @@ class Assumptions:
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
+        check_whole("rounds", rounds, 1)
         once = (
             "Every person answers once per round: the guarantee covers one record, and each further answer weakens it."
         )
@@ -224,7 +225,7 @@ class Assumptions:
             f"{users}.",
             once,
             "The devices and the shuffler draw their randomness from secure sources.",
-            self._collusion(check_whole("rounds", rounds, 1)),
+            self._collusion(rounds),
         ]
         if self.count_epsilon > 0:
             each = " per round" if rounds > 1 else ""
@@ -260,6 +261,7 @@ class Assumptions:
         >>> held.described_collusion(), held.described_collusion(52)
         ('0.0679', '3.53 for all 52 rounds, 0.0679 per round')
         """
+        check_whole("rounds", rounds, 1)
         if math.isinf(self.collusion_epsilon):
             return "∞"
         each = f"{self.collusion_epsilon:.3g}"
