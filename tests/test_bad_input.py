@@ -503,7 +503,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Budget", {"delta": [1e-6]}, InvalidInput, "delta must be a number in [0, 1), not list"),
     ("Basis", {"value": "guessed"}, InvalidInput, "value must be 'exact' or 'proven', got 'guessed'"),
     *(
-        (f"Assumptions.{name}", {"rounds": 0}, InvalidInput, "rounds must be a whole number of at least 1, got 0")
+        (f"Assumptions.{name}", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0")
         for name in ("sentences", "described_collusion")
     ),
     ("Assumptions", {"honest": 0}, InvalidInput, "honest must be a whole number of at least 1, got 0"),
