@@ -88,6 +88,7 @@ REQUEST = {
     "joint": False,
     "max_messages": 100.0,
     "max_bytes": 1e5,
+    "max_client_weight": 1e5,
     "min_q": 0.0,
     "rounds": 1,
     "weights": {},
@@ -107,6 +108,8 @@ LAPLACE_FAKES = {"distribution": "laplace", "scale": 2.0, "shift": 3}
 
 SUBJECTS = {
     "Assumptions": Subject(hb.Assumptions, fields(PLAN.guarantee.assumptions)),
+    "Assumptions.sentences": Subject(PLAN.guarantee.assumptions.sentences, {"rounds": 1}),
+    "Assumptions.described_collusion": Subject(PLAN.guarantee.assumptions.described_collusion, {"rounds": 1}),
     "Assumptions.from_document": Subject(
         hb.Assumptions.from_document, {"value": PLAN.guarantee.assumptions.to_document()}
     ),
@@ -499,6 +502,10 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Budget", {"delta": np.float64(NAN)}, InvalidInput, "delta must be in [0, 1), got nan"),
     ("Budget", {"delta": [1e-6]}, InvalidInput, "delta must be a number in [0, 1), not list"),
     ("Basis", {"value": "guessed"}, InvalidInput, "value must be 'exact' or 'proven', got 'guessed'"),
+    *(
+        (f"Assumptions.{name}", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0")
+        for name in ("sentences", "described_collusion")
+    ),
     ("Assumptions", {"honest": 0}, InvalidInput, "honest must be a whole number of at least 1, got 0"),
     ("Assumptions", {"shuffler": "yes"}, InvalidInput, "shuffler must be True or False, got 'yes'"),
     ("Assumptions", {"fakes": 1}, InvalidInput, "fakes must be True or False, got 1"),
@@ -685,6 +692,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"max_collusion_epsilon": 0.0}, InvalidInput, "max_collusion_epsilon must be above 0, got 0.0"),
             ({"joint": "yes"}, InvalidInput, "joint must be True or False, got 'yes'"),
             ({"max_messages": 0.5}, InvalidInput, "max_messages must be at least 1, got 0.5"),
+            ({"max_client_weight": 0}, InvalidInput, "max_client_weight must be at least 1, got 0.0"),
             ({"max_bytes": "1 KB"}, InvalidInput, "max_bytes must be a number of at least 157, got '1 KB'"),
             ({"min_q": 0.5}, InvalidInput, "min_q must be in [0, 1/2), got 0.5"),
             ({"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),

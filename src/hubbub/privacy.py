@@ -20,6 +20,7 @@ from hubbub.errors import (
 
 NEARLY_CERTAIN = 0.99
 """Success rate from which on the digits of what is missing to certainty count."""
+MOST_ROUNDS = 10**6
 LIMIT = Interval(0.0, math.inf)
 """Values of an ε that may be infinite."""
 BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
@@ -204,6 +205,7 @@ class Assumptions:
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
+        check_whole("rounds", rounds, 1, MOST_ROUNDS)
         once = (
             "Every person answers once per round: the guarantee covers one record, and each further answer weakens it."
         )
@@ -230,7 +232,7 @@ class Assumptions:
             f"{users}.",
             once,
             "The devices and the shuffler draw their randomness from secure sources.",
-            self._collusion(check_whole("rounds", rounds, 1)),
+            self._collusion(rounds),
         ]
         if self.count_epsilon > 0:
             each = " per round" if rounds > 1 else ""
@@ -266,6 +268,7 @@ class Assumptions:
         >>> held.described_collusion(), held.described_collusion(52)
         ('0.0679', '3.53 for all 52 rounds, 0.0679 per round')
         """
+        check_whole("rounds", rounds, 1, MOST_ROUNDS)
         if math.isinf(self.collusion_epsilon):
             return "∞"
         each = f"{self.collusion_epsilon:.3g}"

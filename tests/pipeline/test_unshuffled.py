@@ -103,7 +103,7 @@ def test_files_and_directories_remember_it(name: str, tmp_path: Path) -> None:
     assert achieved_guarantee(total, SPLIT).unshuffled == N
 
 
-def test_a_plan_that_trusts_nobody_loses_nothing() -> None:
+def test_a_plan_without_a_shuffler_keeps_its_figure() -> None:
     plan = hb.plan_from(LABELS, N, hb.Protocol(0.4), delta=1e-6, trust="nobody")
     held = achieved_guarantee(mixed(plan), plan)
     assert (held.epsilon, held.unshuffled, held.note) == (plan.guarantee.epsilon, 0, "")

@@ -109,12 +109,12 @@ def test_the_weight_is_what_a_malicious_client_attains(name: str) -> None:
 @pytest.mark.parametrize("name", ["split bits", "randomized response", "shuffler's fakes", "copies"])
 def test_a_simulated_client_has_this_weight(name: str) -> None:
     """The whole pipeline: with 40 malicious clients the estimate moves by 40 times the weight."""
-    plan, liars = made(name), 40
+    plan, malicious_clients = made(name), 40
     people = hb.randomize(hb.Collection.from_values(["0"] * N, ONE), plan)
-    sent = malicious(plan, 1, liars * int(client_messages(plan)))
-    batch = hb.Reports(plan, np.concatenate([people.messages, sent]), N + liars)
+    sent = malicious(plan, 1, malicious_clients * int(client_messages(plan)))
+    batch = hb.Reports(plan, np.concatenate([people.messages, sent]), N + malicious_clients)
     found = hb.estimate(hb.tally(hb.shuffle(batch)), plan)
-    assert found.values[1] == pytest.approx(liars * client_weight(plan), abs=6 * found.stderr[1] + 1e-9)
+    assert found.values[1] == pytest.approx(malicious_clients * client_weight(plan), abs=6 * found.stderr[1] + 1e-9)
 
 
 def test_an_honest_device_counts_for_one() -> None:
