@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def preference(self) -> str:
-        """The plan that was preferred to that with the smallest error, and the reason; empty if that one is the best."""
+        """The preference for another plan than that with the smallest error, and its reason; empty if there is none."""
         least, best = next(iter(self.plans.values()), None), self.best if self.plans else None
         if best is None or least is None or best is least:
             return ""
