@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import WireError, reject
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import category_variance, count_among_fakes, shown_by_drawn, shown_by_users
@@ -200,7 +201,7 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
         return CountNoise(variance=variance, gain=gain, flip=q)
     kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
     if kept and fakes.distribution is not None and (exact := _among_flips(fakes, k * n, q)) is not None:
-        centre = float(np.arange(exact.low, exact.high + 1) @ exact.pmf)
+        centre = float(portable.dot(np.arange(exact.low, exact.high + 1), exact.pmf))
         # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
         slack = 1e-6 if gain == 1 else 0.5
         return CountNoise(variance=variance, gain=gain, distribution=exact, centre=centre, slack=slack)

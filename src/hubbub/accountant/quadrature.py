@@ -202,9 +202,9 @@ class _Line:
         sums, sizes = [0.0] * len(factors), [0.0] * len(factors)
         for z, values in self.pieces():
             for index, factor in enumerate(factors):
-                terms = values * factor(z)
+                terms = portable.times(values, factor(z))
                 sums[index] += float(terms.real.sum())
-                sizes[index] += float(np.abs(terms).sum())
+                sizes[index] += float(portable.modulus(terms).sum())
         rounding = self.integral.rounding(self.t, self.reach)
         return [(value, size * rounding) for value, size in zip(sums, sizes, strict=True)]
 

@@ -253,7 +253,7 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
         left = mean - round(mean)
     if protocol is not None and noise.variance > 0:
         fakes, rest = _fakes(schema, protocol, n, noise, theta, exact=step == 1)
-        factor, left = factor * fakes, left + rest
+        factor, left = portable.times(factor, fakes), left + rest
     mass = np.maximum(np.fft.fftshift(np.fft.fft(factor).real), 0.0)
     edges = (np.arange(size) - size // 2 + 0.5) * step - left
     return _Errors(edges, np.cumsum(mass / mass.sum()), step, gain)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.numeric import portable
 from hubbub.surveys.design import Effect
 
 Floats = NDArray[np.float64]
@@ -42,13 +43,13 @@ def gaussian_shares(parts: Sequence[Effect], count: int, weights: Mapping[str, f
     shares = np.full(count, 1.0 / count)
     last = math.inf
     for _ in range(STEPS):
-        precision = matrix @ shares
+        precision = portable.dot(matrix, shares)
         total = float((costs / precision).sum())
         if last - total < CLOSE * total:
             break
         last = total
-        gain = (costs / precision**2) @ matrix
-        shares = shares * np.sqrt(gain / float(shares @ gain))
+        gain = portable.dot(costs / precision**2, matrix)
+        shares = shares * np.sqrt(gain / portable.dot(shares, gain))
         shares /= shares.sum()
     return shares
 
@@ -68,13 +69,13 @@ def laplace_shares(parts: Sequence[Effect], count: int, weights: Mapping[str, fl
     shares = np.full(count, 1.0 / count)
     last = math.inf
     for _ in range(STEPS):
-        precision = matrix @ shares**2
+        precision = portable.dot(matrix, shares**2)
         total = float((costs / precision).sum())
         if abs(last - total) < CLOSE * total:
             break
         last = total
-        gain = shares * ((costs / precision**2) @ matrix)
-        shares = shares * np.cbrt(gain / float(shares @ gain))
+        gain = shares * portable.dot(costs / precision**2, matrix)
+        shares = shares * portable.exp(portable.log(gain / portable.dot(shares, gain)) / 3)
         shares /= shares.sum()
     return shares
 
@@ -98,4 +99,4 @@ def total_error(parts: Sequence[Effect], precisions: Sequence[float], weights: M
     """
     matrix, costs = _matrices(parts, len(precisions), weights)
     with np.errstate(divide="ignore"):
-        return float((costs / (matrix @ np.asarray(precisions))).sum())
+        return float((costs / portable.dot(matrix, np.asarray(precisions))).sum())

@@ -28,6 +28,7 @@ from hubbub.noise import (
     trimmed,
     users_shown,
 )
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import category_variance
@@ -66,7 +67,7 @@ class AnswerCounts:
         """
         weights = query - query.mean()
         own = self.variance * math.fsum(weights**2)
-        return own + self.growth * max(0.0, float(np.maximum(self.values, 0.0) @ weights**2))
+        return own + self.growth * max(0.0, float(portable.dot(np.maximum(self.values, 0.0), weights**2)))
 
     @property
     def mean_variance(self) -> float:
@@ -149,7 +150,7 @@ def excess_of(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
     pmf = fakes.pmf
     number = np.arange(pmf.size) - fakes.mean
-    found = float(number**4 @ pmf) / max(fakes.variance**2, 1e-300) - 3
+    found = float(portable.dot((number * number) ** 2, pmf)) / max(fakes.variance**2, 1e-300) - 3
     return found if found > 1e-3 else 0.0
 
 
@@ -189,7 +190,7 @@ def _uncategorized(noise: Noise, size: int, n: int, variance: float, gain: float
     if whole is None:
         return CountNoise(variance=error, gain=gain)
     whole = trimmed(whole)
-    centre = float(np.arange(whole.low, whole.high + 1) @ whole.pmf)
+    centre = float(portable.dot(np.arange(whole.low, whole.high + 1), whole.pmf))
     slack = 1e-6 if size == 2 and noise.clear else 0.5
     return CountNoise(variance=error, gain=gain * size / (size - 1), distribution=whole, centre=centre, slack=slack)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hubbub.canonical import Json
 from hubbub.errors import OPEN_UNIT, Infeasible, check_real, check_type, check_whole, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.numeric import portable
 from hubbub.numeric.population import population_interval
 from hubbub.numeric.tails import ErrorSums
 from hubbub.questions import Number
@@ -313,4 +314,4 @@ def _linear(counts: AnswerCounts, query: Array) -> Total:
     """Return a linear query of the counts of one attribute."""
     weights = query - query.mean()
     parts = tuple((counts.variance * weight**2, counts.excess) for weight in weights.tolist() if weight)
-    return Total(float(query @ counts.values), counts.linear_variance(query), parts)
+    return Total(float(portable.dot(query, counts.values)), counts.linear_variance(query), parts)

@@ -115,14 +115,17 @@ class Labels:
 
 
 def labels(decay: float, coarse: int = 1) -> Labels:
-    """Return nodes for an integrand that decays like e^{−s·decay}; the factor s is integrated exactly."""
+    """Return nodes for an integrand that decays like e^{−s·decay}; the factor s is integrated exactly.
+
+    Places are in units of 1/decay, where the steps end at 4 without rounding: a rounding must not move all later nodes.
+    """
     scale = 1 / min(max(decay, 1.0), 1e18)
-    s, step = [0.0], 0.25 * coarse * scale
-    while s[-1] < 1.0:
-        s.append(min(1.0, s[-1] + step))
-        at = s[-1] / scale
-        step *= 1.0 if at < 4 else 1.25 if at < 10 else 1.4 if at < 80 else 3.0
-    nodes = np.array(s)
+    places, step = [0.0], 0.25 * coarse
+    while places[-1] * scale < 1.0:
+        places.append(places[-1] + step)
+        at = places[-1]
+        step *= 1.0 if at <= 4 else 1.25 if at < 10 else 1.4 if at < 80 else 3.0
+    nodes = np.minimum(np.array(places) * scale, 1.0)
     a, b = nodes[:-1], nodes[1:]
     weight = np.zeros(len(nodes))
     weight[:-1] += (b - a) * (2 * a + b) / 6

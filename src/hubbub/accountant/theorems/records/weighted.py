@@ -278,12 +278,15 @@ def _noise(one: _Scores, gamma: float, t: float, units: tuple[float, float]) -> 
 
 
 def _nodes(decay: float) -> tuple[Floats, Floats]:
-    """Return nodes in r for an integrand that falls like e^{−r·decay}, and the weights of the trapezoid rule."""
-    r, step = [0.0], 0.2 / decay
-    while r[-1] * decay < 80.0:
-        r.append(r[-1] + step)
-        step *= 1.0 if r[-1] * decay < 4 else 1.25
-    nodes = np.array(r)
+    """Return nodes in r for an integrand that falls like e^{−r·decay}, and the weights of the trapezoid rule.
+
+    Their number and their places in units of 1/decay are always the same.
+    """
+    places, step = [0.0], 0.2
+    while places[-1] < 80.0:
+        places.append(places[-1] + step)
+        step *= 1.0 if places[-1] < 4 else 1.25
+    nodes = np.array(places) / decay
     weight = np.zeros(len(nodes))
     weight[:-1] += np.diff(nodes) / 2
     weight[1:] += np.diff(nodes) / 2
