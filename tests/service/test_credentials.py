@@ -119,6 +119,24 @@ def test_a_fence_outside_shows_that_the_machine_was_rolled_back(tmp_path: Path) 
         running.raise_fence(beat=5)
 
 
+def test_a_fence_outside_that_is_not_there_is_not_begun_again(tmp_path: Path) -> None:
+    """Regression: a rollback was not noticed, and the fence written anew, if its volume was not mounted."""
+    inside, elsewhere = tmp_path / "credentials", tmp_path / "elsewhere" / "fence"
+    elsewhere.parent.mkdir()
+    running = Credentials(inside, "shuffler", elsewhere)
+    running.raise_fence(beat=1)
+    elsewhere.unlink()
+    with pytest.raises(StoreFailure, match="not there"):
+        Credentials(inside, "shuffler", elsewhere)
+    with pytest.raises(StoreFailure, match="not there"):
+        running.raise_fence(beat=2)
+    assert not elsewhere.exists()
+    # An operator who begins to use the setting makes an empty file.
+    elsewhere.touch()
+    Credentials(inside, "shuffler", elsewhere).raise_fence(beat=3)
+    assert Fence.from_json(elsewhere.read_bytes()).beat == 3
+
+
 def test_no_number_of_the_fence_is_ever_lowered() -> None:
     old = Fence(
         role="shuffler", id="ab", last_key=5, sealed={"a": 3}, restores=2, beat=9, charged={"a": frozenset({1})}

@@ -505,3 +505,28 @@ def test_the_evaluations_of_an_hour_do_not_stop_the_next(tmp_path: Path, restart
     with pytest.raises(Problem, match="evaluation-limit"):
         system.analyzer.evaluations.evaluate(task, body)
     system.shut()
+
+
+@pytest.mark.parametrize("back", [1, 3600])
+def test_a_clock_that_is_set_back_does_not_begin_an_hour_again(tmp_path: Path, back: int) -> None:
+    """Regression: two clocks a second apart, or one that was set back, counted from 0 again at every full hour."""
+    system = StringSystem(tmp_path, admission=Admission(), terms=terms(evaluations=64))
+    task, good = system.contract.task, blind(default_group(), b"x").element
+    evaluate, body = system.analyzer.evaluations.evaluate, EvaluationRequest(1, (good,) * 64).to_bytes()
+    system.clock.advance(3600 - system.clock.now() % 3600)
+    evaluate(task, body)
+    for step in (-back, back, -back):
+        system.clock.advance(step)
+        with pytest.raises(Problem, match="evaluation-limit") as refused:
+            evaluate(task, body)
+        wait = refused.value.retry_after
+    assert wait is not None
+    # What a client is told is true, also by the clock that is behind.
+    system.clock.advance(wait)
+    evaluate(task, body)
+    # A clock that was ahead by far does not stop the collection until then.
+    system.clock.advance(10**7)
+    evaluate(task, body)
+    system.clock.advance(-(10**7))
+    evaluate(task, body)
+    system.shut()

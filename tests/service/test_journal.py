@@ -11,6 +11,7 @@ from tests.service.string_system import StringSystem
 from tests.service.system import System, clear_plan
 from tests.service.test_uploader import Wire
 
+from hubbub.errors import InvalidInput
 from hubbub.service.journal import Answer, Journal
 from hubbub.service.task.admission import Admission
 from hubbub.service.uploader import Uploader
@@ -130,5 +131,23 @@ def test_a_journal_of_the_previous_version_goes_on(tmp_path: Path, admission: Ad
     outcome = sender.send()
     assert (outcome.stored, outcome.uncertain, outcome.refused) == ((2, 2, {}) if open_to_all else (4, 0, {}))
     assert system.counts().accepted == (1 if open_to_all else 3)
+    journal.close()
     assert sum(Journal(path, system.contract).states().values()) == 4
+    system.shut()
+
+
+def test_two_runs_do_not_use_one_journal_at_once(tmp_path: Path) -> None:
+    """Regression: both found it empty and filled it, each with ids of its own, so that everybody counted twice."""
+    system = System(tmp_path, plan=clear_plan(4, 100), admission=Admission())
+    path = tmp_path / "sent.journal"
+    journal = Journal(path, system.contract)
+    with pytest.raises(InvalidInput, match="one run at a time"):
+        Journal(path, system.contract)
+    sender = Uploader(system.contract, Wire(system), journal, pause=lambda _: None, now=system.clock.now)
+    sender.prepare([1, 2])
+    with pytest.raises(InvalidInput, match="one run at a time"):
+        Journal(path, system.contract)
+    assert sender.send().stored == 2
+    journal.close()
+    assert Journal(path, system.contract).states() == {"stored": 2}
     system.shut()

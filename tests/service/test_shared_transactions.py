@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.service.live import HEADERS
 from tests.service.system import System
 
 from hubbub.service.runtime.problems import PREFIX
-from hubbub.service.runtime.workers import Workers
+from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.shuffler.http import UploadApp, documents_app
 from hubbub.service.shuffler.writer import Writer
 
@@ -133,3 +134,43 @@ def test_a_repeated_bundle_is_stored_with_the_first_upload_that_is_not_refused(t
     refused = client.seal("2", spent) + bundle
     assert together.send([refused, bundle, bundle]) == ["token-spent", "stored", "stored"]
     assert together.system.counts().accepted == 2
+
+
+def test_a_task_that_is_destroyed_meanwhile_takes_no_other_task_down(system: System) -> None:
+    """Regression: its uploads were waiting for the writer, and all others of the transaction got ``unknown-task``."""
+    other = system.new_contract(task_end=system.task_end + 1)
+    system.serve(other)
+    uploads = system.shuffler.uploads
+    waiting = [
+        uploads.open(uploads.prepare(one.task, system.client_of(one).seal("0"))) for one in (other, system.contract)
+    ]
+    system.shuffler.close(other.task, destroy=True)
+    outcomes = [refusal and refusal.name for refusal in uploads.accept_all(waiting)]
+    assert outcomes == ["closed-task", None]
+    assert system.counts().accepted == 1
+
+
+def test_uploads_are_answered_if_no_worker_can_be_asked(system: System) -> None:
+    """Regression: they waited for ever, and so did what they had reserved of the queue."""
+
+    class Exhausted(Workers):
+        def submit_open(self, job: Job, data: bytes) -> "Future[tuple[bytes, bytes]]":
+            raise RuntimeError("can't start new thread")
+
+    core = system.shuffler
+    bundles = b"".join(system.client.seal("0") for _ in range(8))
+    path, told = f"/v1/tasks/{system.contract.id}/bundles", {**HEADERS, "content-length": str(len(bundles))}
+
+    async def scenario(app: UploadApp) -> list[Answer | None]:
+        sent = [asyncio.create_task(ask(app, "POST", path, bundles, told)) for _ in range(2)]
+        await asyncio.wait(sent, timeout=30)
+        for task in sent:
+            task.cancel()
+        return [task.result() for task in sent]
+
+    writer = Writer(core.uploads.accept_all)
+    with Exhausted(1) as workers:
+        app = UploadApp(core, writer, workers, documents_app(core.tasks))
+        assert [_outcome(one) for one in asyncio.run(scenario(app))] == ["unavailable"] * 2
+    assert app.waiting == 0
+    writer.close()

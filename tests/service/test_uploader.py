@@ -224,6 +224,7 @@ def test_the_journal_is_private_and_belongs_to_one_contract(system: System, tmp_
     one = uploader(system, Wire(system), tmp_path / "journal")
     one.prepare([1])
     assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
+    one.journal.close()
     (tmp_path / "other").mkdir()
     other = System(tmp_path / "other")
     with pytest.raises(WireError, match="belongs to another contract"):

@@ -5,10 +5,12 @@ deletes. Everything about an answer is therefore one row whose size is fixed whe
 the row is erased by zeros in its place.
 """
 
+import fcntl
 import os
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -50,8 +52,9 @@ class Journal:
     """The state of every answer: messages, admission and sealed bundle until it is stored, afterwards only its state.
 
     A file for one round of one contract, readable by its owner only. It never contains raw answers, except strings that
-    nobody listed, which no device randomizes, until they are stored. ``round`` is the
-    round of a new journal; an existing one keeps its own.
+    nobody listed, which no device randomizes, until they are stored. ``round`` is the round of a new journal; an
+    existing one keeps its own. One run uses a journal at a time: two would each give ids to the answers of a new one,
+    and each settle what the other is about to seal again.
     """
 
     def __init__(self, path: Path | str, contract: Contract, round: int = 1) -> None:
@@ -59,14 +62,28 @@ class Journal:
         self._space = contract.bundle_size + 2 * contract.admission.size
         self.round = check_whole("round", round, 1, contract.rounds)
         place = str(path)
+        self._unlock: Callable[[], object] = lambda: None
         if place != ":memory:":
-            os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
+            self._lock(place)
         self._store = sqlite3.connect(place, isolation_level=None)
         try:
             self._begin(contract)
         except sqlite3.DatabaseError:
-            self._store.close()
+            self.close()
             raise WireError("the journal must be a file written by hubbub send; choose a new file name") from None
+
+    def _lock(self, place: str) -> None:
+        """Reserve the file for this object until it is closed or gone; the system does so if the process dies."""
+        handle = os.open(place, os.O_CREAT | os.O_RDWR, 0o600)
+        self._unlock = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = os.path.samestat(os.fstat(handle), Path(place).stat())
+        except OSError:
+            alone = False
+        if not alone:
+            self._unlock()
+            raise InvalidInput("the journal must be used by one run at a time: wait until the other run has ended")
 
     def _begin(self, contract: Contract) -> None:
         for statement in (
@@ -231,6 +248,7 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._store.close()
+        self._unlock()
 
 
 def _packed(answer: Answer | None, size: int) -> bytes:

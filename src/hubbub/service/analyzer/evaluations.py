@@ -167,13 +167,15 @@ class Evaluations:
         self._database.run("INSERT INTO evaluations VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING", *name, self._hour)
         query = f"SELECT hour, used FROM evaluations WHERE task = ? AND key_id = ?{self._database.for_update}"
         ((hour, used),) = self._database.rows(query, *name)
-        used = used if hour == self._hour else 0
+        # Of two clocks that differ a little, the one behind must not begin the hour again, and the one ahead after it.
+        current = max(self._hour, hour) if hour <= self._hour + 1 else self._hour
+        used = used if hour == current else 0
         block = min(max(needed, min(MAX_BLOCK, cap // BLOCKS)), cap - used)
         if block < needed:
-            wait = HOUR - int(now % HOUR)
+            wait = (current + 1 - self._hour) * HOUR - int(now % HOUR)
             raise Problem("evaluation-limit", "the evaluations of a key are used up for this hour", retry_after=wait)
         statement = "UPDATE evaluations SET hour = ?, used = ? WHERE task = ? AND key_id = ?"
-        self._database.run(statement, self._hour, used + block, *name)
+        self._database.run(statement, current, used + block, *name)
         return int(block)
 
     def used(self, task: bytes) -> dict[int, int]:

@@ -243,15 +243,23 @@ class Credentials:
             return new
 
     def _compare(self, inside: Fence) -> bool:
-        """Return True if the fence outside is missing or lower; raise if it is higher: this machine was rolled back."""
+        """Return True if the fence outside is new or lower; raise if it is higher: this machine was rolled back."""
         if self._outside is None:
             return False
         try:
-            seen = Fence.from_json(self._outside.read_bytes())
+            text = self._outside.read_bytes()
         except FileNotFoundError:
-            return True
+            if not inside.id:
+                return True
+            raise StoreFailure(
+                f"the fence at {self._outside} is not there: mount its volume. If the setting is new, create an empty "
+                "file in its place"
+            ) from None
         except OSError as error:
             raise StoreFailure(f"the fence at {self._outside} cannot be read: {error.strerror}") from None
+        if not text:
+            return True
+        seen = Fence.from_json(text)
         if inside != replace(
             inside.raised(seen.last_key, seen.sealed, seen.restores, seen.beat, seen.charged), id=seen.id
         ):

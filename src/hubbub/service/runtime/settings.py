@@ -38,7 +38,9 @@ class Common:
         "Folder of the secrets, shared by all processes of a role; keep it out of the backups of the store.",
     )
     fence: Path | None = entry(
-        None, "File on another machine, shared by all processes of a role, that shows that this one was rolled back."
+        None,
+        "File on another machine, shared by all processes of a role, that shows that this one was rolled back; "
+        "a service that has run without it needs an empty one.",
     )
     identity: Path = entry(Path("identity"), "The operator's signing key.")
     contracts: tuple[Path, ...] = entry((), "Files of signed contracts to serve.")

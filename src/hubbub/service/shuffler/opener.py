@@ -79,7 +79,13 @@ class BundleOpener:
                 sizes[job] += count
             parts.append(((upload, durable), own))
         submit = self._workers.submit_open
-        results = {job: asyncio.wrap_future(submit(job, b"".join(data))) for job, data in frames.items()}
+        try:
+            results = {job: asyncio.wrap_future(submit(job, b"".join(data))) for job, data in frames.items()}
+        except Exception as error:
+            # Nobody else answers these uploads, which would keep their places in the queue for ever.
+            for (_, durable), _ in parts:
+                self._refuse(durable, error)
+            return
         if results:
             await asyncio.wait(results.values())
         for (upload, durable), own in parts:

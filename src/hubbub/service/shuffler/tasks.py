@@ -107,9 +107,13 @@ class TaskRegistry:
             raise Problem("unknown-task")
         return found
 
+    def stored(self, task: bytes) -> ServedTask:
+        """Return a stored task, whatever its state."""
+        return self._tasks[task]
+
     def contract(self, task: bytes) -> Contract:
         """Return the contract of a stored task, whatever its state."""
-        return self._tasks[task].contract
+        return self.stored(task).contract
 
     def contracts(self) -> dict[str, Contract]:
         """Return the contracts of all tasks by their ids."""

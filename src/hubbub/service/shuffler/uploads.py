@@ -278,7 +278,8 @@ class Uploads:
 
     def _view(self, task: bytes, bundles: Sequence[OpenedBundle], *, look: bool) -> "_View":
         """Return what the store says about bundles of a task; ``look``: also which of them it has, or whose tokens."""
-        store, served = self._store, self._tasks.find(task)
+        # Whatever its state: a task that was destroyed meanwhile must not refuse the uploads of others.
+        store, served = self._store, self._tasks.stored(task)
         row = served.row
         state, bucket, key_id, number = store.open_bucket(row)
         phases = store.key_phases(sorted({bundle.shuffler_key_id for bundle in bundles}))
