@@ -169,7 +169,7 @@ class Assumptions:
 
     @property
     def needs(self) -> str:
-        """Who must be honest, in a few words.
+        """The parties that must be honest, in a few words.
 
         >>> Assumptions(
         ...     honest=900, shuffler=True, fakes=False, view="bits", collusion_epsilon=4.4, count_epsilon=0.0
@@ -377,7 +377,7 @@ class Guarantee:
 
     @property
     def note(self) -> str:
-        """What must be said wherever the figures of people who were counted are stated; often nothing.
+        """A note that belongs wherever the figures of people who were counted are stated; often empty.
 
         >>> local = Assumptions(
         ...     honest=1, shuffler=False, fakes=False, view="bits", collusion_epsilon=4.4, count_epsilon=0.0

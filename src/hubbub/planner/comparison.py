@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def preference(self) -> str:
-        """What was preferred to the plan with the smallest error, and why; empty if that one is the best."""
+        """The preference for another plan than that with the smallest error, and its reason; empty if there is none."""
         least, best = next(iter(self.plans.values()), None), self.best if self.plans else None
         if best is None or least is None or best is least:
             return ""
