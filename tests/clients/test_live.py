@@ -73,7 +73,7 @@ def test_people_are_counted_once_although_processes_are_killed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["open", "ticket"])
-def test_a_proxy_that_lies_makes_nobody_count_twice(tmp_path: Path, kind: str) -> None:
+def test_a_false_proxy_makes_nobody_count_twice(tmp_path: Path, kind: str) -> None:
     """It stores everything, and says of each bundle that it did not; between the runs, the shuffler changes its key."""
     count = 6
     entries: Any = {"shuffler": {"key_grace": 0.5}}
