@@ -95,7 +95,8 @@ def test_whatever_a_proxy_does_everybody_counts_once(
 
 def test_what_no_signed_list_confirms_is_sent_unchanged(tmp_path: Path) -> None:
     """A proxy says that keys are outdated which are not: the bundle may be stored, and no other one follows it."""
-    system, deceiver = System(tmp_path, plan=clear_plan(PEOPLE, 100)), Deceiver("delay", "outdated-keys")
+    system = System(tmp_path, plan=clear_plan(PEOPLE, 100), admission=OPEN)
+    deceiver = Deceiver("delay", "outdated-keys")
     journal = Journal(tmp_path / "journal", system.contract)
     transport = LyingTransport(Wire(system), deceiver)
     sender = Uploader(system.contract, transport, journal, attempts=4, pause=lambda _: None, now=system.clock.now)
