@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from hubbub.accountant import account
+from hubbub.accountant.analysis import Analysis
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.divergences import hockey_stick
+from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
@@ -105,3 +107,17 @@ def test_split_clear_bits_need_fewer_fakes_than_whole_records() -> None:
     pair = [np.multiply.outer(np.multiply.outer(row, row), row) for row in (one, zero)]
     exact = float(np.maximum(pair[0] - math.e * pair[1], 0.0).sum())
     assert split.lower_bound <= exact <= split.delta <= 1.05 * exact
+
+
+def test_rounded_logarithms_do_not_lower_delta() -> None:
+    for power in range(2, 60):
+        exact = 3.0**-power
+        curve = Analysis(
+            upper=lambda _, exact=exact: math.log(exact),  # type: ignore[misc]
+            lower=lambda _: -math.inf,
+            basis=Basis.PROVEN,
+            method="",
+            guess=1.0,
+            honest=1,
+        )
+        assert exact <= curve.delta(1.0) <= exact * (1 + 1e-8)

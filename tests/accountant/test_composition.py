@@ -239,3 +239,15 @@ def test_bad_input(build: object) -> None:
     assert callable(build)
     with pytest.raises(InvalidInput):
         build()
+
+
+def test_sums_of_rounded_terms_are_never_too_small() -> None:
+    chance = np.random.default_rng(1)
+    for _ in range(50):
+        masses, epsilon = chance.random(8) / 8, float(chance.random())
+        loss = Loss(step=0.3, first=0, masses=masses, infinite=0.0)
+        points = (mpmath.mpf(0.3 * i) for i in range(8))
+        exact = sum(
+            mass * max(0, -mpmath.expm1(epsilon - at)) for mass, at in zip(masses.tolist(), points, strict=True)
+        )
+        assert exact <= loss.delta(epsilon) <= exact * (1 + mpmath.mpf(10) ** -11)

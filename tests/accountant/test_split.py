@@ -239,3 +239,9 @@ def test_skipped_nodes_are_bounded_by_chords() -> None:
         assert (nodes >= exact).all()
         assert (nodes <= exact * (1 + 4 * split.BEND)).all()
         assert len(calls) == len(set(calls)) <= most + 1
+
+
+def test_rounded_logarithms_do_not_lower_a_sampled_curve() -> None:
+    exact = [math.exp(-30 - i / 50) for i in range(101)]
+    bounds = split.sampled(lambda i: math.log(exact[i]), 100, 0.02)
+    assert all(bound >= value for bound, value in zip(bounds, exact, strict=True))

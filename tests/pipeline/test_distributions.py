@@ -12,7 +12,7 @@ from tests.bits.statistics import FALSE_POSITIVE_RATE, pair_p, position_p
 from tests.pipeline.points import SCHEMAS, plan_of
 
 import hubbub as hb
-from hubbub import device
+from hubbub import client, device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import fake_collection
 from hubbub.draws import draw_number
@@ -167,6 +167,18 @@ def test_numbers_of_fakes(way: str, fakes: hb.Fakes) -> None:
         wrong = stats.poisson.pmf(np.arange(12), 1.1 * fakes.scale)
     assert chi_square(seen, distribution) > FALSE_POSITIVE_RATE
     assert chi_square(seen, wrong) < FALSE_POSITIVE_RATE
+
+
+def test_probabilities_below_the_grid_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rare, used = hb.Fakes.binomial(3, 2.0**-60), []
+
+    def coins(count: int, numerator: int, **_: object) -> NDArray[np.uint8]:
+        used.append(numerator)
+        return np.zeros(count, np.uint8)
+
+    monkeypatch.setattr(client, "coins", coins)
+    client._binomial(9, rare.scale, bytes)
+    assert used == [device._chance(rare)] == [1]
 
 
 def test_the_fakes_of_many_users_add_up() -> None:

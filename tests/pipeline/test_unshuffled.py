@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import hubbub as hb
-from hubbub.analyzer import achieved_guarantee
+from hubbub.analyzer import achieved_guarantee, counted_batch
 from hubbub.comparisons.labels import weakest
 from hubbub.io.reports import read_reports, write_reports
 from hubbub.pages import estimate_page, estimate_table, survey_page
 from hubbub.pages.results import private
-from hubbub.reports import Batch
+from hubbub.reports import Batch, BatchHeader
 
 N = 500
 LABELS = hb.Schema.one_hot(["a", "b", "c"])
@@ -144,6 +144,18 @@ def test_the_sum_has_the_fewest_fakes_of_a_batch() -> None:
     alone = achieved_guarantee(fewer, plan)
     assert alone.delta > plan.guarantee.delta
     assert achieved_guarantee(whole + fewer, plan) == achieved_guarantee(fewer + whole, plan) == alone
+
+
+def test_of_a_batch_with_rejected_messages_the_certified_people_and_their_fakes_count() -> None:
+    plan = PLANS["fixed fakes"]
+    counts = np.zeros(3, np.int64)
+
+    def opened(n: int, certified: int = 0) -> hb.Guarantee:
+        header = BatchHeader.of(plan, messages=2 * n, n=n, fakes=n, shuffled=True, certified=certified)
+        return achieved_guarantee(counted_batch(header, 2 * n, counts.copy()), plan)
+
+    assert opened(900, 600) == opened(600)
+    assert opened(900).delta < opened(600).delta < plan.guarantee.delta
 
 
 def test_a_sum_of_shuffled_batches_is_as_good_as_the_smallest() -> None:

@@ -420,6 +420,26 @@ def test_rate_limits_refill_and_are_forgotten() -> None:
     assert not limiter.take("2001:db8::2", 1, now=1.0)
     assert limiter.take("2001:db8:0:1::2", 1, now=1.0)
     assert "192.0.2.1" not in repr(vars(limiter))
+    # A long silence is not saved up.
+    assert limiter.take("192.0.2.7", 1, now=1.0)
+    assert not limiter.take("192.0.2.7", 5, now=1000.0)
+
+
+def test_the_key_that_hides_addresses_lasts_an_hour() -> None:
+    limiter = RateLimiter(rate=1e-9, burst=1)
+    key = limiter._key
+    assert [limiter.take("192.0.2.1", 1, now=now) for now in (0.0, RateLimiter.KEY_SECONDS)] == [True, False]
+    assert limiter._key == key
+    assert limiter.take("192.0.2.1", 1, now=RateLimiter.KEY_SECONDS + 1)
+    assert limiter._key != key
+
+
+def test_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RateLimiter, "MAX_ADDRESSES", 4)
+    limiter = RateLimiter(rate=1e-9, burst=1)
+    for number in range(20):
+        assert limiter.take(f"192.0.2.{number}", 1, now=0.0)
+        assert len(limiter._buckets) <= 4
 
 
 def test_a_proxy_header_names_the_client() -> None:
@@ -429,6 +449,11 @@ def test_a_proxy_header_names_the_client() -> None:
         return {"headers": [(b"x-forwarded-for", value)], "client": ("127.0.0.1", 1)}
 
     assert limiter.address(scope(b"198.51.100.9, 192.0.2.1")) == "192.0.2.1"
+    # The proxy may add a line instead of an entry.
+    assert (
+        limiter.address({"headers": [*scope(b"198.51.100.9")["headers"], *scope(b"192.0.2.1")["headers"]]})
+        == "192.0.2.1"
+    )
     assert limiter.address({"headers": [], "client": ("127.0.0.1", 1)}) == ""
     assert limiter.take("127.0.0.1", 1, now=0.0)
     assert not limiter.take("127.0.0.1", 1, now=0.0)

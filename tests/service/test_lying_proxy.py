@@ -9,7 +9,7 @@ from tests.service.proxy import Deceiver, LyingTransport
 from tests.service.system import System, clear_plan
 from tests.service.test_uploader import Wire
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, NoResponse
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import KINDS
 from hubbub.service.task.admission import Admission
@@ -90,4 +90,19 @@ def test_whatever_a_proxy_does_everybody_counts_once(
     lost = PEOPLE if act == "claim" else 0
     assert (outcome.stored, outcome.refused, outcome.uncertain) == (PEOPLE, {}, 0)
     assert system.counts().accepted == PEOPLE - lost + others
+    system.shut()
+
+
+def test_what_no_signed_list_confirms_is_sent_unchanged(tmp_path: Path) -> None:
+    """A proxy says that keys are outdated which are not: the bundle may be stored, and no other one follows it."""
+    system = System(tmp_path, plan=clear_plan(PEOPLE, 100), admission=OPEN)
+    deceiver = Deceiver("delay", "outdated-keys")
+    journal = Journal(tmp_path / "journal", system.contract)
+    transport = LyingTransport(Wire(system), deceiver)
+    sender = Uploader(system.contract, transport, journal, attempts=4, pause=lambda _: None, now=system.clock.now)
+    sender.prepare([1])
+    with pytest.raises(NoResponse):
+        sender.send()
+    assert len(deceiver.held) > 1
+    assert len(set(deceiver.held)) == 1
     system.shut()
