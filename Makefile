@@ -128,6 +128,7 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.bits --json
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
+	$(BENCH)/bin/python -m benchmarks.verify --json
 	$(BENCH)/bin/python -m benchmarks.detection --json
 	$(BENCH)/bin/python -m benchmarks.study --json
 	$(BENCH)/bin/python -m benchmarks.surveys --json
