@@ -124,10 +124,11 @@ format: $(VENV)/.dev ## rewrite the sources in the code style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
+bench: $(BENCH)/.bench $(VENV)/.dev ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.bits --json
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
+	$(BIN)/python -m benchmarks.verify --json
 	$(BENCH)/bin/python -m benchmarks.detection --json
 	$(BENCH)/bin/python -m benchmarks.study --json
 	$(BENCH)/bin/python -m benchmarks.surveys --json

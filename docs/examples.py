@@ -64,8 +64,8 @@ def examples(page: Path) -> list[Example]:
     return found
 
 
-def run(page: Path, folder: Path, only: str = "") -> None:
-    """Run the examples of a page in this folder; AssertionError names the first that differs.
+def run(page: Path, folder: Path, only: str = "") -> dict[str, object]:
+    """Run the examples of a page in this folder, and return their names; AssertionError names the first that differs.
 
     ``only`` leaves out the examples that need another package than this one.
     """
@@ -88,6 +88,7 @@ def run(page: Path, folder: Path, only: str = "") -> None:
                     assert _agree(expected, shown, example.mode == "varies"), (
                         f"{place}: $ {command}\nexpected:\n{expected}\ngot:\n{shown}"
                     )
+    return namespace
 
 
 def _session(example: Example, namespace: dict[str, object], place: str) -> None:

@@ -96,6 +96,18 @@ for name, schema, n, protocol in (
     ("drawn", Schema.bits(4), 500, Protocol(0.1, 1, hb.Fakes.poisson(2.0))),
 ):
     found["records: " + name] = hb.plan_from(schema, n, protocol, delta=1e-6).id
+for name, schema, protocol, asked in (  # whose ε or attack depended on the processor, or on a rounding
+    ("fakes of users", Schema.bits(3), Protocol(0.1, 1, 500), {"delta": 1e-6}),
+    ("attack on two of eight", Schema.at_most(2, 8), Protocol(0.03), {"epsilon": 0.7}),
+    ("attack on three of forty", Schema.at_most(3, 40), Protocol(0.1), {"epsilon": 0.7}),
+):
+    known = hb.account(protocol, schema, 200, **asked)
+    found["account: " + name] = repr((known.epsilon, known.delta, known.lower_bound))
+asked = Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("vwxyz")), "c": hb.Scale(0, 64, buckets=16)})
+for trust in ("shuffler-noise", "shuffling"):
+    chosen = hb.plan(asked, 10**4, epsilon=1.0, delta=1e-6, trust=trust, weights={"a": 1.0, "b": 3.0, "c": 0.7})
+    found["weights, " + trust] = chosen.id
+    found["coverage, " + trust] = repr(hb.planner.coverage(chosen, 0.1, 0.05))
 print(json.dumps(found))
 """
 

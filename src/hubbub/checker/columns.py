@@ -151,7 +151,8 @@ def bit_curve(problem: Bits, ones: int, zeros: int, cut: int = 0) -> Curve:
     k = problem.copies
     mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + (problem.fair + k) // 2
     mean -= x.first + some.start + y.first + others.start
-    return Curve(rows[0], rows[1], slack + len(x.low) + 2 * k + 4, mean, bits, 4 * cut)
+    missing = 4 * cut + len(x.low) * x.slack + len(y.low) * y.slack  # what is left out is known up to slack, too
+    return Curve(rows[0], rows[1], slack + len(x.low) + 2 * k + 4, mean, bits, missing)
 
 
 def fake_curve(fakes: int, bits: int) -> Curve:
