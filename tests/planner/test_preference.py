@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import hubbub as hb
-from hubbub.planner import Request, compare, family_key
+from hubbub.planner import Constraints, Request, compare, epsilon_for_margin, family_key
 from hubbub.planner.comparison import FEWER_HONEST, preferred
+from hubbub.planner.margins import overall_margin
 from hubbub.planner.surveys import survey_error
 from hubbub.privacy import Budget
 
@@ -28,7 +29,7 @@ def test_a_series_does_not_trade_all_honest_users_for_little() -> None:
     assert best.guarantee.assumptions.honest == 1
     assert best.stderr <= FEWER_HONEST * least.stderr
     assert best == hb.plan(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=12)
-    assert f"error {best.stderr:.4g}, which needs no honest user besides the protected one" in found.preference
+    assert f"error {best.stderr:.4g}, which needs no honest user besides the protected one, and a shuffler that mixes, draws" in found.preference
     assert f"error {least.stderr:.4g}, which needs 10,000 honest users" in found.preference
     assert "up to 1.25 times" in found.preference
 
@@ -43,6 +44,16 @@ def test_the_rule_holds_for_surveys() -> None:
     assert found.best is found.plans["clear-shuffler-fakes"]
     assert preferred(request, [users, found.best]) is found.best
     assert compare(request, prune=True).best == found.best
+
+
+@pytest.mark.long
+def test_searches_for_a_precision_prefer_the_same_plans() -> None:
+    """Regression: the searches took the plan with the smallest error, so that the preferred one had ±98, not ±85."""
+    schema, terms = hb.Schema.one_hot(4), Constraints(trust="shuffler-noise", rounds=52)
+    epsilon = epsilon_for_margin(schema, 10_000, 1e-6, 85, **terms)
+    found = hb.plan(schema, 10_000, epsilon=epsilon, delta=1e-6, **terms)
+    assert found.guarantee.assumptions.honest == 1
+    assert overall_margin(found) <= 85.001
 
 
 def test_a_larger_difference_decides() -> None:

@@ -87,9 +87,9 @@ class Comparison:
             return ""
         return (
             f"preferred {family_name(best)}, error {best.stderr:.4g}, which needs "
-            f"{best.guarantee.assumptions.honest_users}, to {family_name(least)}, error {least.stderr:.4g}, which "
-            f"needs {least.guarantee.assumptions.honest_users}: an error of up to {FEWER_HONEST:g} times the smallest "
-            f"one is accepted to need fewer; choose the family {family_key(least)} for the other"
+            f"{best.guarantee.assumptions.needs}, to {family_name(least)}, error {least.stderr:.4g}, which needs "
+            f"{least.guarantee.assumptions.needs}: an error of up to {FEWER_HONEST:g} times the smallest one is accepted "
+            f"to need fewer honest users; choose the family {family_key(least)} for the other"
         )
 
     @property

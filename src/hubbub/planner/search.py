@@ -136,7 +136,7 @@ def smallest_n(
     level: float = LEVEL,
     **constraints: Unpack[Constraints],
 ) -> Plan:
-    """Return the plan with the smallest n, within 1 %, that reaches a precision.
+    """Return the plan with the smallest n, within 1 %, at which what :func:`plan` prefers reaches a precision.
 
     Give ``share`` and ``within``: a label held by this share of the population is measured within this relative error
     with probability ``level``, sampling error included (:func:`hubbub.planner.relative_error`). Or give ``precision``:
@@ -194,7 +194,7 @@ def best_epsilon(
     level: float = LEVEL,
     **constraints: Unpack[Constraints],
 ) -> Plan:
-    """Return the plan with the smallest ε, within 0.2 %, that reaches a precision at this n and δ.
+    """Return the plan with the smallest ε, within 0.2 %, at which what :func:`plan` prefers reaches a precision.
 
     Give ``stderr``, the largest standard error of one count in people, or ``share`` and ``within`` as for
     :func:`smallest_n`. The other keywords are those of :func:`plan`.
@@ -307,10 +307,10 @@ class _Search:
     def known(self, value: float) -> Plan | None:
         """Return the best plan at a value, or None if nothing is feasible."""
         if value not in self.plans:
-            plans = compare(self._request(value), prune=True).plans
-            if not plans:
+            found = compare(self._request(value), prune=True)
+            if not found.plans:
                 return None
-            self.plans[value] = next(iter(plans.values()))
+            self.plans[value] = found.best
         return self.plans[value]
 
     def least(self, guess: float, top: float, *, relative: float, bottom: float = 0.0) -> float:
