@@ -14,6 +14,7 @@ from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import KINDS
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.tokens import challenge
+from hubbub.service.transport import Response
 from hubbub.service.uploader import Uploader
 
 OPEN, BY_TOKEN = Admission(), Admission("token", "issuer.example", TOKEN_KEY.public)
@@ -105,4 +106,28 @@ def test_what_no_signed_list_confirms_is_sent_unchanged(tmp_path: Path) -> None:
         sender.send()
     assert len(deceiver.held) > 1
     assert len(set(deceiver.held)) == 1
+    system.shut()
+
+
+@pytest.mark.parametrize("name", ["token-spent", "uncertain", "closed-task", "series-ended", "bad-token", "malformed"])
+def test_two_refusals_are_taken_at_their_word_as_a_success_is(tmp_path: Path, name: str) -> None:
+    """A proxy that drops an answer, and says that another bundle of it is stored, or that it may be counted."""
+    system = System(tmp_path, plan=clear_plan(2, 100), admission=OPEN)
+    refusals = iter(["outdated-keys", name])
+
+    class Denier(Wire):
+        def post(self, task: str, body: bytes) -> Response:
+            told = next(refusals)
+            return Response(KINDS[told].status, told)
+
+    journal = Journal(tmp_path / "journal", system.contract)
+    sender = Uploader(system.contract, Denier(system), journal, attempts=4, pause=lambda _: None, now=system.clock.now)
+    sender.prepare([1])
+    rotate(system)
+    sender.send()
+    rotate(system)
+    sender.transport = Wire(system)
+    outcome = sender.send()
+    assert (outcome.stored, outcome.uncertain, outcome.refused) == ((0, 1, {}) if name == "uncertain" else (1, 0, {}))
+    assert system.counts().accepted == (0 if name in ("token-spent", "uncertain") else 1)
     system.shut()

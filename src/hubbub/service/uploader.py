@@ -8,7 +8,7 @@ therefore never counts an answer twice. The secrets of a token are written to th
 the same reason: an issuer answers only the same request again.
 
 Refusals are not signed, so none of them makes the journal forget an answer before its round is over by the contract
-and by this device's clock.
+and by this device's clock; but whoever can feign a success can also feign that another bundle of it is stored.
 """
 
 import functools
