@@ -132,3 +132,34 @@ def test_a_journal_of_the_previous_version_goes_on(tmp_path: Path, admission: Ad
     assert system.counts().accepted == (1 if open_to_all else 3)
     assert sum(Journal(path, system.contract).states().values()) == 4
     system.shut()
+
+
+def test_a_sealed_answer_keeps_no_blind(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    journal = Journal(path, system.contract)
+    journal.fill([Answer(b"\1", bytes(64), b"blinded by canary")])
+    assert b"canary" in files(path)
+    seal(journal, system, [1])
+    assert (journal.read(1).pending, b"canary" in files(path)) == (b"", False)
+    journal.close()
+
+
+def test_the_file_of_the_previous_version_keeps_nothing_that_was_deleted(tmp_path: Path) -> None:
+    system, path = System(tmp_path, plan=clear_plan(4, 100)), tmp_path / "sent.journal"
+    old = sqlite3.connect(path)
+    old.execute("PRAGMA secure_delete = off")
+    for statement in OLD:
+        old.execute(statement)
+    old.execute("INSERT INTO contract VALUES (?, 1)", (system.contract.task,))
+    for content in (b"\1", b"canary" * 20):
+        values = (content, bytes(32), None, None, None, "waiting")
+        old.execute("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", values)
+    old.execute("DELETE FROM answers WHERE no = 2")
+    old.commit()
+    old.close()
+    assert b"canary" in files(path)
+    journal = Journal(path, system.contract)
+    assert b"canary" not in files(path)
+    assert journal.states() == {"waiting": 1}
+    journal.close()
+    system.shut()
