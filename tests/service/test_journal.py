@@ -163,3 +163,45 @@ def test_the_file_of_the_previous_version_keeps_nothing_that_was_deleted(tmp_pat
     assert journal.states() == {"waiting": 1}
     journal.close()
     system.shut()
+
+
+def test_only_the_owner_reads_a_journal(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    Journal(path, system.contract).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_of_an_uncertain_answer_only_the_bundle_is_kept(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    journal = Journal(path, system.contract)
+    journal.fill([Answer(b"canary" * 9, b"canary" * 9)])
+    seal(journal, system, [1])
+    bundle = journal.read(1).bundle
+    journal.refuse(1, "uncertain")
+    assert journal.read(1) == Answer(b"", bundle=bundle)
+    assert b"canary" not in files(path)
+    journal.close()
+
+
+def test_a_journal_knows_that_an_earlier_bundle_was_sent(system: StringSystem, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "sent.journal", system.contract)
+    journal.fill([Answer(b"\1", bytes(64), bytes(32))] * 2)
+    seal(journal, system, [1, 2])
+    assert not journal.sealed_again(1)
+    journal.unseal(1, bytes(32))
+    seal(journal, system, [2])
+    assert [journal.sealed_again(number) for number in (1, 2)] == [True, True]
+    journal.close()
+
+
+def test_rows_never_change_their_size(system: StringSystem, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "sent.journal", system.contract)
+    journal.fill([Answer(bytes(n), bytes(64), bytes(32)) for n in (1, 200)])
+    sizes = "SELECT LENGTH(data) FROM contents ORDER BY no"
+    before = journal._store.execute(sizes).fetchall()
+    seal(journal, system, [1, 2])
+    journal.unseal(1, bytes(32))
+    assert journal._store.execute(sizes).fetchall() == before
+    journal.settle([1, 2], "stored")
+    assert journal._store.execute(sizes).fetchall() == before
+    journal.close()
