@@ -112,10 +112,43 @@ print(json.dumps(found))
 """
 
 
-def ids(**environment: str) -> dict[str, str]:
+FUNCTIONS = """
+import hashlib
+import json
+import numpy as np
+from hubbub.numeric import portable
+
+draw = np.random.default_rng(1)
+a, b, c = draw.normal(size=(40, 300)), draw.normal(size=(300, 50)), draw.normal(size=300)
+z = a[0] + 1j * c
+found = {name: getattr(portable, name)(a) for name in ("exp", "expm1", "sin")}
+found |= {name: getattr(portable, name)(abs(a)) for name in ("log", "log1p")}
+found |= {"angle": portable.arctan2(a[0], c), "modulus": portable.modulus(z), "convolve": portable.convolve(a[0], c)}
+found |= {"times": portable.times(z, z[::-1]), "power": portable.power(z, 7)}
+found |= {"dots": portable.dot(a, c), "products": portable.dot(a, b), "row": portable.dot(c, b)}
+print(json.dumps({name: hashlib.sha256(each.tobytes()).hexdigest() for name, each in found.items()}))
+"""
+
+
+def other_kernels() -> list[dict[str, str]]:
+    """Return environments in which NumPy and BLAS compute as on other processors."""
+    known = importlib.import_module("numpy._core._multiarray_umath")
+    names = [name for name in known.__cpu_dispatch__ if known.__cpu_features__[name]]
+    others = [{"OPENBLAS_CORETYPE": "Haswell"}, {"OPENBLAS_CORETYPE": "Prescott"}]
+    if names:
+        others[1]["NPY_DISABLE_CPU_FEATURES"] = " ".join(names)
+    return others
+
+
+def test_functions_are_the_same_with_other_kernels() -> None:
+    here = ids(FUNCTIONS)
+    assert [name for name, digest in ids(FUNCTIONS, **other_kernels()[1]).items() if here[name] != digest] == []
+
+
+def ids(program: str = PROGRAM, **environment: str) -> dict[str, str]:
     """All ids, recomputed in a process of its own."""
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         cwd=ROOT,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
@@ -129,12 +162,7 @@ def ids(**environment: str) -> dict[str, str]:
 @pytest.mark.long
 def test_ids_are_the_same_with_other_kernels() -> None:
     here = ids()
-    known = importlib.import_module("numpy._core._multiarray_umath")
-    names = [name for name in known.__cpu_dispatch__ if known.__cpu_features__[name]]
-    others = [{"OPENBLAS_CORETYPE": "Haswell"}, {"OPENBLAS_CORETYPE": "Prescott"}]
-    if names:
-        others[1]["NPY_DISABLE_CPU_FEATURES"] = " ".join(names)
-    for environment in others:
+    for environment in other_kernels():
         there = ids(**environment)
         assert [name for name in here if here[name] != there[name]] == [], environment
 

@@ -115,6 +115,10 @@ def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -
         found = hb.pool(order).guarantee
         assert found is not None
         assert (found.delta, found.unshuffled) == (parts[1].guarantee.delta, N)  # type: ignore[union-attr]
+    # A larger figure of shuffled people says nothing about those whose messages nobody shuffled.
+    assert parts[0].achieved is not None
+    weak = replace(parts[0], achieved=replace(parts[0].achieved, epsilon=99.0, delta=0.9))
+    assert weakest([weak, parts[1]]) is None
 
 
 def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:

@@ -530,3 +530,26 @@ def test_a_clock_that_is_set_back_does_not_begin_an_hour_again(tmp_path: Path, b
     system.clock.advance(-(10**7))
     evaluate(task, body)
     system.shut()
+
+
+def test_the_counts_of_an_admission_last_as_long_as_its_key(system: StringSystem) -> None:
+    ask(system, b"one", b"two")
+    system.analyzer.evaluations.forget()
+    with pytest.raises(Problem) as raised:
+        ask(system, b"three")
+    assert raised.value.name == "evaluation-limit"
+
+
+def test_admissions_are_held_before_their_evaluations_are_counted(
+    system: StringSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two replicas that count at once would not see each other's rows."""
+    held = []
+    database = system.analyzer.evaluations._database
+
+    def hold(self: Any, names: list[bytes]) -> None:
+        held.append((len(names), self.rows("SELECT COUNT(*) FROM evaluated")[0][0]))
+
+    monkeypatch.setattr(type(database), "hold", hold)
+    ask(system, b"crash")
+    assert held == [(1, 0)]

@@ -151,3 +151,76 @@ def test_two_runs_do_not_use_one_journal_at_once(tmp_path: Path) -> None:
     journal.close()
     assert Journal(path, system.contract).states() == {"stored": 2}
     system.shut()
+
+
+def test_a_sealed_answer_keeps_no_blind(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    journal = Journal(path, system.contract)
+    journal.fill([Answer(b"\1", bytes(64), b"blinded by canary")])
+    assert b"canary" in files(path)
+    seal(journal, system, [1])
+    assert (journal.read(1).pending, b"canary" in files(path)) == (b"", False)
+    journal.close()
+
+
+def test_the_file_of_the_previous_version_keeps_nothing_that_was_deleted(tmp_path: Path) -> None:
+    system, path = System(tmp_path, plan=clear_plan(4, 100)), tmp_path / "sent.journal"
+    old = sqlite3.connect(path)
+    old.execute("PRAGMA secure_delete = off")
+    for statement in OLD:
+        old.execute(statement)
+    old.execute("INSERT INTO contract VALUES (?, 1)", (system.contract.task,))
+    for content in (b"\1", b"canary" * 20):
+        values = (content, bytes(32), None, None, None, "waiting")
+        old.execute("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", values)
+    old.execute("DELETE FROM answers WHERE no = 2")
+    old.commit()
+    old.close()
+    assert b"canary" in files(path)
+    journal = Journal(path, system.contract)
+    assert b"canary" not in files(path)
+    assert journal.states() == {"waiting": 1}
+    journal.close()
+    system.shut()
+
+
+def test_only_the_owner_reads_a_journal(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    Journal(path, system.contract).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_of_an_uncertain_answer_only_the_bundle_is_kept(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "sent.journal"
+    journal = Journal(path, system.contract)
+    journal.fill([Answer(b"canary" * 9, b"canary" * 9)])
+    seal(journal, system, [1])
+    bundle = journal.read(1).bundle
+    journal.refuse(1, "uncertain")
+    assert journal.read(1) == Answer(b"", bundle=bundle)
+    assert b"canary" not in files(path)
+    journal.close()
+
+
+def test_a_journal_knows_that_an_earlier_bundle_was_sent(system: StringSystem, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "sent.journal", system.contract)
+    journal.fill([Answer(b"\1", bytes(64), bytes(32))] * 2)
+    seal(journal, system, [1, 2])
+    assert not journal.sealed_again(1)
+    journal.unseal(1, bytes(32))
+    seal(journal, system, [2])
+    assert [journal.sealed_again(number) for number in (1, 2)] == [True, True]
+    journal.close()
+
+
+def test_rows_never_change_their_size(system: StringSystem, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "sent.journal", system.contract)
+    journal.fill([Answer(bytes(n), bytes(64), bytes(32)) for n in (1, 200)])
+    sizes = "SELECT LENGTH(data) FROM contents ORDER BY no"
+    before = journal._store.execute(sizes).fetchall()
+    seal(journal, system, [1, 2])
+    journal.unseal(1, bytes(32))
+    assert journal._store.execute(sizes).fetchall() == before
+    journal.settle([1, 2], "stored")
+    assert journal._store.execute(sizes).fetchall() == before
+    journal.close()
