@@ -1,7 +1,8 @@
 """Comparisons of identical populations: ``python -m benchmarks.unchanged [--json] [--pairs 2000]``.
 
 - ``named_survey``: share of the pairs of surveys in which *anything* is called different, by the sentence about
-  questions or in the row of a label or cell: a choice of 60 labels, a flag, a scale, a number, and 120 cells;
+  questions or in the row of a label, cell, number or scale: a choice of 60 labels, a flag, a scale, a number, and 120
+  cells;
 - ``named_labels``: the same for as many pairs of collections of 200 labels, most of them rare; ``named_flips`` and so
   on for a fifth of them, by their protocol;
 - ``found_survey``: share of a tenth as many pairs in which a flag that rose from 20 % to 23 % is named, and
@@ -135,7 +136,7 @@ def counted(plan: hb.Plan, n: int, rng: Rng) -> hb.Estimate:
 
 def names(found: hb.SurveyComparison) -> set[str]:
     """Return the questions that are called different, by the sentence or by a row."""
-    rows = {name for name, one in found.results if isinstance(one, hb.Comparison) and one.significant.any()}
+    rows = {name for name, one in found.results if np.any(one.significant)}
     return rows | set(found.significant)
 
 

@@ -178,6 +178,27 @@ def test_a_change_is_found_in_one_question_of_many() -> None:
     assert sum(bool(one - {"dark mode"}) for one in named) <= 3
 
 
+def test_numbers_and_scales_of_a_survey_are_corrected_like_its_labels() -> None:
+    """Regression: the row of one of 20 unchanged numbers was called different more often than not."""
+    rng, questions = np.random.default_rng(3), {f"x{place}": NUMBER for place in range(20)}
+    questions |= {"y": SCALE}
+    plan = survey_plan(questions, "Laplace fakes")
+
+    def people() -> list[np.ndarray]:
+        given = [each for _ in range(20) for each in rounded(100 * rng.beta(1, 2, 400), NUMBER, rng)]
+        return given + levels(rng.multinomial(400, SHARES), SCALE)
+
+    for _ in range(2):
+        a, b = estimate(plan, people(), rng), estimate(plan, people(), rng)
+        found = hb.compare(a, b)
+        assert [name for name, one in found.results if np.any(one.significant)] == [*found.significant]
+        columns = found.columns()
+        decides = [item == "mean" or item.startswith("whole") for item in columns["item"]]
+        assert columns["p_value"][decides].tolist() == found.p_value.tolist()
+        assert found["x3"].columns()["p_value"][0] == found.p_value[3]
+        assert found["y"].to_document()["p_value"] == found.p_value[20]
+
+
 @pytest.mark.slow
 def test_anything_is_named_in_at_most_six_percent_of_2000_unchanged_pairs() -> None:
     found = figures(2000, 2)
@@ -193,6 +214,9 @@ def test_the_rows_and_the_questions_agree() -> None:
         found = hb.compare(surveyed(plan, 3000, rng), surveyed(plan, 3000, rng, 0.3))
         rows = {name for name, one in found.results if isinstance(one, hb.Comparison) and one.significant.any()}
         assert rows <= set(found.significant)
+        for name, one in found.results:
+            if not isinstance(one, hb.Comparison):
+                assert one.significant == (name in found.significant)
         assert "dark mode" in rows
         document = json.loads(found.to_json())
         assert [name for name, p in zip(found, document["p_values"], strict=True) if p <= 0.05] == [*found.significant]

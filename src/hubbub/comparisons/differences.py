@@ -8,7 +8,17 @@ import numpy as np
 
 from hubbub.canonical import Json
 from hubbub.comparisons.intervals import recovered, smallest_level
-from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
+from hubbub.errors import (
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    PROBABILITY,
+    Infeasible,
+    check_choice,
+    check_real,
+    check_type,
+    kind_of,
+    reject,
+)
 from hubbub.frames import Columns
 from hubbub.numeric.population import check_finite
 from hubbub.surveys.measures import LEVEL, Measure, Of
@@ -31,6 +41,8 @@ class Difference:
     """(level, of) ↦ the ends of an interval."""
     sampled: bool = True
     """True if there is an interval of the populations: a sum has none."""
+    adjusted: float | None = None
+    """p-value after the correction for all questions of a survey, if this difference decides on one of them."""
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
@@ -41,6 +53,8 @@ class Difference:
         if not callable(self.ends):
             reject("ends", f"be a function of a level and of whom it covers, not {kind_of(self.ends)}")
         check_type("sampled", self.sampled, bool)
+        if self.adjusted is not None:
+            check_real("adjusted", self.adjusted, PROBABILITY)
 
     @property
     def difference(self) -> float:
@@ -57,7 +71,12 @@ class Difference:
 
     @property
     def p_value(self) -> float:
-        """The smallest α whose interval of the populations, or else of the collections, excludes 0; at least 10⁻⁶."""
+        """The smallest α whose interval of the populations, or else of the collections, excludes 0; at least 10⁻⁶.
+
+        Of what decides on a question of a survey, it is adjusted for all questions (:func:`hubbub.compare`).
+        """
+        if self.adjusted is not None:
+            return self.adjusted
         of: Of = "population" if self.sampled else "collection"
 
         def excludes(level: float) -> bool:

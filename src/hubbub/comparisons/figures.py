@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hubbub.canonical import Json
 from hubbub.comparisons.differences import Difference, difference_columns, difference_of
 from hubbub.comparisons.intervals import recovered, smallest_level
-from hubbub.errors import OPEN_UNIT, check_choice, check_real, check_type, reject
+from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.questions.answers import spell
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
@@ -29,11 +29,15 @@ class NumberComparison:
     a: NumberEstimate
     b: NumberEstimate
     level: float = LEVEL
+    adjusted: float | None = None
+    """p-value of the mean after the correction for all questions of a survey; None if compared alone."""
 
     def __post_init__(self) -> None:
         check_type("a", self.a, NumberEstimate)
         check_type("b", self.b, NumberEstimate)
         check_real("level", self.level, OPEN_UNIT)
+        if self.adjusted is not None:
+            check_real("adjusted", self.adjusted, PROBABILITY)
         check_different(self.a, self.b)
         same = ("low", "high", "unit")
         if any(getattr(self.a.question, key) != getattr(self.b.question, key) for key in same):
@@ -47,7 +51,7 @@ class NumberComparison:
     @property
     def mean(self) -> Difference:
         """The difference of the means."""
-        return difference_of(self.a.mean, self.b.mean)
+        return replace(difference_of(self.a.mean, self.b.mean), adjusted=self.adjusted)
 
     @property
     def sum(self) -> Difference:
@@ -61,7 +65,9 @@ class NumberComparison:
 
     @property
     def significant(self) -> bool:
-        """True if the interval of the difference of the means of the populations excludes 0."""
+        """True if the means of the populations differ at the level: in a survey, after the correction."""
+        if self.adjusted is not None:
+            return self.adjusted <= 1 - self.level
         low, high = self.mean.interval(self.level)
         return low > 0 or high < 0
 
@@ -113,11 +119,15 @@ class ScaleComparison:
     a: ScaleEstimate
     b: ScaleEstimate
     level: float = LEVEL
+    adjusted: float | None = None
+    """p-value of the whole distribution after the correction for all questions of a survey; None if compared alone."""
 
     def __post_init__(self) -> None:
         check_type("a", self.a, ScaleEstimate)
         check_type("b", self.b, ScaleEstimate)
         check_real("level", self.level, OPEN_UNIT)
+        if self.adjusted is not None:
+            check_real("adjusted", self.adjusted, PROBABILITY)
         check_different(self.a, self.b)
         if (self.a.question.edges, self.a.question.unit) != (self.b.question.edges, self.b.question.unit):
             reject("a and b", "be estimates of scales with the same edges and unit")
@@ -159,13 +169,16 @@ class ScaleComparison:
 
     @property
     def p_value(self) -> float:
-        """The smallest α whose band of the populations excludes equality at some edge; at least 10⁻⁶."""
-        return smallest_level(self._excludes)
+        """The smallest α whose band of the populations excludes equality at some edge; at least 10⁻⁶.
+
+        In a survey it is adjusted for all questions (:func:`hubbub.compare`).
+        """
+        return smallest_level(self._excludes) if self.adjusted is None else self.adjusted
 
     @property
     def significant(self) -> bool:
-        """True if the band of the populations excludes equality at some edge."""
-        return self._excludes(self.level)
+        """True if the populations differ at some edge at the level: in a survey, after the correction."""
+        return self._excludes(self.level) if self.adjusted is None else self.adjusted <= 1 - self.level
 
     def _excludes(self, level: float) -> bool:
         low, high = self.band(level)
@@ -193,11 +206,12 @@ class ScaleComparison:
             stderr=float(np.hypot(error_a[place], error_b[place])),
             unit="share",
             ends=ends,
+            adjusted=self.adjusted,
         )
 
     def _clearest(self) -> int:
         """Return the edge whose interval is farthest from 0 at the smallest α that excludes equality."""
-        p = self.p_value
+        p = smallest_level(self._excludes)
         if p >= 1:
             return int(np.argmax(np.abs(self.difference)))
         low, high = self.band(1 - p)

@@ -153,9 +153,10 @@ def compare(a: Any, b: Any, *, level: float = LEVEL, correction: Correction = "h
     an experiment are. p-values of labels are those of the score test, and exact or too large where counts are small
     (:mod:`hubbub.numeric.comparison`). They are adjusted for everything that is compared (Holm 1979): if the
     populations do not differ, anything at all is called significant with probability at most 1 − level. A survey gives
-    the same weight to each question, and within it to each label. With ``correction="none"`` the p-value of each label
-    holds on its own, and with many labels some are small by chance; the questions of a survey that
-    :attr:`SurveyComparison.significant` names are corrected all the same. Intervals hold one by one.
+    the same weight to each question, and within it to each label; a number is decided by its mean, a scale by its whole
+    distribution. With ``correction="none"`` the p-value of each label and question holds on its own, and with many of
+    them some are small by chance; the questions of a survey that :attr:`SurveyComparison.significant` names are
+    corrected all the same. Intervals, and the p-values of sums, variances and quantiles, hold one by one.
     """
     kind = next((one for one in RESULTS if isinstance(a, one)), Estimate)
     check_type("a", a, kind)
@@ -194,7 +195,7 @@ def _compared_surveys(a: SurveyEstimate, b: SurveyEstimate, level: float, correc
     if correction == "holm":
         weights = np.concatenate([np.full(one.size, 1 / one.size) for one in each])
         adjusted = np.split(holm(np.concatenate(each), weights), np.cumsum([one.size for one in each])[:-1])
-        found = [_adjusted(one, p) for one, p in zip(found, adjusted, strict=True)]
+        found = [_adjusted(one, p, whole) for one, p, whole in zip(found, adjusted, p_value.tolist(), strict=True)]
     results = tuple(zip(a, found, strict=True))
     return SurveyComparison(results=results, n_a=a.n, n_b=b.n, level=level, p_value=p_value)
 
@@ -206,9 +207,10 @@ def _p_values(one: QuestionComparison) -> Array:
     return np.array([one.p_value if isinstance(one, ScaleComparison) else one.mean.p_value])
 
 
-def _adjusted(one: QuestionComparison, p_value: Array) -> QuestionComparison:
+def _adjusted(one: QuestionComparison, p_value: Array, whole: float) -> QuestionComparison:
+    """Return a comparison with the adjusted p-values of its labels, or with that of the whole question."""
     if not isinstance(one, Comparison):
-        return one
+        return replace(one, adjusted=whole)
     p_value.setflags(write=False)
     return replace(one, p_value=p_value, correction="holm")
 
