@@ -11,6 +11,7 @@ from tests.pages.structure import check_page
 import hubbub as hb
 from hubbub.pages import explanation, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
+from hubbub.pages.report import Table
 from hubbub.pages.words import described_plan
 from hubbub.privacy import TrustModel, described_rate, success_rate
 
@@ -94,7 +95,7 @@ def test_who_colludes_sees_all_rounds() -> None:
         together = "shuffler and analyzer together" + (" in all 52 rounds" if plan is weekly else "")
         assert dict(explanation.odds(plan))[together] == right
         learns = {who: told for who, _, told in explanation.learns(plan)}["both, if they collude"]
-        assert learns == explanation.learned(plan.rounds * epsilon)
+        assert learns == explanation.learned(plan.rounds * epsilon, rounds=plan.rounds)
     assert explanation.guesses(52 * epsilon) == "almost always (no real protection)"
     assert any("collude in all 52 rounds" in line for line in explanation.assumed(weekly))
     assert not any("rounds" in line for line in explanation.assumed(once))
@@ -127,6 +128,23 @@ def test_a_series_is_stated_before_one_round() -> None:
     assert "ε = " not in " ".join(explanation.assumed(weekly)).replace(
         f"collusion ε = {52 * collusion:.3g} for all 52 rounds, {collusion:.3g} per round", ""
     )
+
+
+def test_alternatives_to_a_series_are_guessed_in_all_its_rounds() -> None:
+    """Regression: next to 52 rounds, those who collude were said to guess the alternatives as if there was one."""
+    schema = hb.Schema.one_hot(3)
+    weekly = hb.plan_from(schema, 1000, hb.Protocol(0.49), delta=1e-6, rounds=52, total_delta=1e-4)
+    other = hb.plan_from(schema, 1000, hb.Protocol(0.48, release="bits"), delta=1e-6)
+    report = plan_report(weekly, Background(alternatives=[other]))
+    (table,) = next(one.blocks[1:] for one in report.sections if one.heading == "Alternatives considered")
+    assert isinstance(table, Table)
+    assert table.head[1] == "95 % margin per round"
+    assert table.head[3].endswith("guess right, after all 52 rounds")
+    row = next(row for row in table.rows if row[0] == "split bits")
+    assert explanation.guesses(52 * other.guarantee.assumptions.collusion_epsilon).startswith(row[3])
+    assert row[2] == "the shuffler, and 1,000 users"
+    assert report.tiles[2][1].endswith("per round")
+    assert explanation.learns(weekly)[0][2].endswith("after all 52 rounds")
 
 
 @pytest.mark.parametrize("trust", ["nobody", "shuffling", "shuffler-noise"])

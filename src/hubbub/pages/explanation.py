@@ -63,8 +63,8 @@ def rounded(share: float) -> str:
     return described_rate(share).replace(" ", "\u00a0")
 
 
-def learned(epsilon: float, delta: float = 0.0) -> str:
-    """Return what a party learns about one person's answer.
+def learned(epsilon: float, delta: float = 0.0, rounds: int = 1) -> str:
+    """Return what a party learns about one person's answer in this many rounds, whose total is (ε, δ).
 
     >>> learned(1.0), learned(math.inf)
     ('little: a guess at the answer is right at most 73.2\\xa0% of the time', 'the answer (no protection)')
@@ -75,7 +75,8 @@ def learned(epsilon: float, delta: float = 0.0) -> str:
     if share >= CERTAIN:
         return "the answer, almost always (no real protection)"
     degree = "little" if share < WEAK else "much"
-    return f"{degree}: a guess at the answer is right {guesses(epsilon, delta)}"
+    after = f", after all {rounds:,} rounds" if rounds > 1 else ""
+    return f"{degree}: a guess at the answer is right {guesses(epsilon, delta)}{after}"
 
 
 def one_in(probability: float) -> str:
@@ -224,20 +225,20 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     """Return who sees what, and what that tells about one person."""
     held = plan.guarantee.assumptions
     if held.relay:
-        return string_learns(plan, learned(plan.total.epsilon, plan.total.delta))
+        return string_learns(plan, learned(plan.total.epsilon, plan.total.delta, plan.rounds))
     if not held.shuffler:
         everything = "every message, with its sender"
         return [
-            ("analyzer", everything, learned(plan.total.epsilon, plan.total.delta)),
+            ("analyzer", everything, learned(plan.total.epsilon, plan.total.delta, plan.rounds)),
             ("reader of the results", "counts with error bars", "no more than the analyzer"),
             ("observer of the network", "who takes part, and when", "nothing about the answer"),
         ]
-    both = learned(plan.rounds * held.collusion_epsilon)
+    both = learned(plan.rounds * held.collusion_epsilon, rounds=plan.rounds)
     own = ", its own fakes" if held.fakes else ""
     less = "the exact counts" if plan.protocol.clear else "the counts without the noise of its fakes"
     read = less if held.fakes else "no more than the analyzer"
     return [
-        ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta)),
+        ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta, plan.rounds)),
         (
             "shuffler that sees no results",
             "who sends, and when; messages are sealed to the analyzer",

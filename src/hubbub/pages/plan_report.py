@@ -116,11 +116,12 @@ def _rests(plan: Plan) -> list[str]:
 
 def _margin(plan: Plan) -> tuple[str, str]:
     """Return the margin of a count, or of the first question of a survey."""
+    often = "95 of 100 times" + (", per round" if plan.rounds > 1 else "")
     if plan.schema.questions is None:
-        return f"{explanation.spoken(planner.margin(plan))} people", "on a count, 95 of 100 times"
+        return f"{explanation.spoken(planner.margin(plan))} people", f"on a count, {often}"
     first = question_errors(plan)[0]
     half = planner.question_margins(plan)[first.question]
-    return survey_margin(first, half), f"on {first.question} ({first.measures}), 95 of 100 times"
+    return survey_margin(first, half), f"on {first.question} ({first.measures}), {often}"
 
 
 STYLE = """
@@ -200,15 +201,18 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         number[held.trust] += 1
         if number[held.trust] > PER_TRUST and not chosen:
             continue
-        together = explanation.guesses(one.rounds * held.collusion_epsilon) if held.shuffler else "no shuffler needed"
+        # The alternatives are those of one round: those who collude do so in all of them.
+        together = explanation.guesses(plan.rounds * held.collusion_epsilon) if held.shuffler else "no shuffler needed"
+        honest = TRUST[held.trust][1] + (f", and {held.honest:,} users" if held.shuffler and held.honest > 1 else "")
         margin = explanation.spoken(overall_margin(one))
-        rows.append((planner.family_name(one), margin, TRUST[held.trust][1], together.partition(" of the time")[0]))
+        rows.append((planner.family_name(one), margin, honest, together.partition(" of the time")[0]))
         marks.append("best" if chosen else "")
     if given.central is not None:
         margin = explanation.spoken(given.central)
         rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
         marks.append("")
-    head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")
+    each, after = (" per round", f", after all {plan.rounds:,} rounds") if plan.rounds > 1 else ("", "")
+    head = ("protocol", f"95 % margin{each}", "who must be honest", f"colluding operators guess right{after}")
     words = "Protocols with the same privacy" + (" in each round:" if plan.rounds > 1 else ":")
     return [Section("Alternatives considered", [words, Table(head, rows, marks)])]
 

@@ -88,8 +88,8 @@ class Comparison:
         return (
             f"preferred {family_name(best)}, error {best.stderr:.4g}, which needs "
             f"{best.guarantee.assumptions.needs}, to {family_name(least)}, error {least.stderr:.4g}, which needs "
-            f"{least.guarantee.assumptions.needs}: an error of up to {FEWER_HONEST:g} times the smallest one is accepted "
-            f"to need fewer honest users; choose the family {family_key(least)} for the other"
+            f"{least.guarantee.assumptions.needs}: an error of up to {FEWER_HONEST:g} times the smallest one is "
+            f"accepted to need fewer honest users; choose the family {family_key(least)} for the other"
         )
 
     @property
