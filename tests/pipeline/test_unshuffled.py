@@ -11,7 +11,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.analyzer import achieved_guarantee, counted_batch
-from hubbub.comparisons.labels import weakest
+from hubbub.comparisons.labels import _together, weakest
 from hubbub.io.reports import read_reports, write_reports
 from hubbub.pages import estimate_page, estimate_table, survey_page
 from hubbub.pages.results import private
@@ -53,6 +53,11 @@ def test_a_sum_with_unshuffled_reports_states_the_local_figure_for_everybody(nam
         held = achieved_guarantee(total, plan)
         assert (held.epsilon, held.delta, held.assumptions.trust) == (alone.epsilon, alone.delta, "nobody")
         assert held.unshuffled == total.unshuffled == N
+
+
+def test_unshuffled_people_add_up() -> None:
+    whole = mixed(SPLIT) + hb.tally(reports(SPLIT, 300))
+    assert (whole.unshuffled, achieved_guarantee(whole, SPLIT).unshuffled) == (N + 300, N + 300)
 
 
 def test_the_local_figure_is_that_of_the_own_messages_by_enumeration() -> None:
@@ -137,6 +142,18 @@ def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:
     assert "with their senders" not in held.assumptions.sentences()[0]
     raw = hb.estimate(hb.tally(reports(SPLIT)), SPLIT)
     assert hb.pool([parts[0], raw]).guarantee is None
+
+
+def test_guarantees_hold_together_under_the_strongest_of_their_conditions() -> None:
+    one = hb.Assumptions(
+        honest=9, shuffler=True, fakes=False, view="counts", collusion_epsilon=3.0, count_epsilon=1.0, relay=False
+    )
+    two = hb.Assumptions(
+        honest=1, shuffler=True, fakes=True, view="tags", collusion_epsilon=2.0, count_epsilon=4.0, relay=True
+    )
+    both = replace(two, honest=9, view="counts and tags", collusion_epsilon=3.0)
+    assert _together([one, two]) == both
+    assert _together([two, one]) == replace(both, view="tags and counts")
 
 
 def test_the_sum_has_the_fewest_fakes_of_a_batch() -> None:
