@@ -121,8 +121,9 @@ def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -
         assert found is not None
         assert (found.delta, found.unshuffled) == (parts[1].guarantee.delta, N)  # type: ignore[union-attr]
     # A larger figure of shuffled people says nothing about those whose messages nobody shuffled.
-    assert parts[0].achieved is not None
-    weak = replace(parts[0], achieved=replace(parts[0].achieved, epsilon=99.0, delta=0.9))
+    held = parts[0].guarantee
+    assert held is not None
+    weak = replace(parts[0], achieved=replace(held, epsilon=99.0, delta=0.9))
     assert weakest([weak, parts[1]]) is None
 
 
@@ -177,6 +178,29 @@ def test_of_a_batch_with_rejected_messages_the_certified_people_and_their_fakes_
 
     assert opened(900, 600) == opened(600)
     assert opened(900).delta < opened(600).delta < plan.guarantee.delta
+
+
+def test_users_who_are_not_honest_cannot_hide_others_among_declared_fakes() -> None:
+    plan = hb.plan_from(LABELS, N, hb.Protocol(0.05, m=N), epsilon=1.0, honest_fraction=0.5)
+    header = BatchHeader.of(plan, messages=6 * N, n=N, fakes=5 * N, shuffled=True)
+    assert achieved_guarantee(counted_batch(header, 6 * N, np.zeros(3, np.int64)), plan).delta == plan.guarantee.delta
+
+
+def test_a_tally_of_several_batches_that_does_not_say_so_has_a_batch_without_fakes() -> None:
+    plan, counts = PLANS["fixed fakes"], np.zeros(3, np.int64)
+    counts.setflags(write=False)
+    both = hb.Tally(plan=plan.id, n=2 * N, fakes=2 * N, messages=4 * N, batches=2, smallest_batch=N, counts=counts)
+    assert both.fewest_fakes == 0
+    assert achieved_guarantee(both, plan).delta > plan.guarantee.delta
+
+
+def test_no_single_figure_is_stated_where_none_has_the_largest_of_both() -> None:
+    part = hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT)
+    held = part.guarantee
+    assert held is not None
+    one = replace(part, achieved=replace(held, epsilon=2.0, delta=1e-9))
+    two = replace(part, achieved=replace(held, epsilon=1.0, delta=1e-3))
+    assert weakest([one, two]) is weakest([two, one]) is None
 
 
 def test_a_sum_of_shuffled_batches_is_as_good_as_the_smallest() -> None:
