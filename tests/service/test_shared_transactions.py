@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from tests.service.asgi import Answer, ask
 from tests.service.live import HEADERS
 from tests.service.system import System
 
+from hubbub.errors import Problem
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.store import OpenedBundle
+from hubbub.service.shuffler.uploads import CONFIRMED_SECONDS, _View
 from hubbub.service.shuffler.writer import Writer
 
 
@@ -133,3 +137,38 @@ def test_a_repeated_bundle_is_stored_with_the_first_upload_that_is_not_refused(t
     refused = client.seal("2", spent) + bundle
     assert together.send([refused, bundle, bundle]) == ["token-spent", "stored", "stored"]
     assert together.system.counts().accepted == 2
+
+
+def test_bundles_of_another_key_or_round_or_of_a_restored_store_are_late(system: System) -> None:
+    uploads, served = system.shuffler.uploads, system.shuffler.tasks.find(system.contract.task)
+    view = _View(served, "open", 1, served.row.key_id, served.row.round, {7: "live", 8: "restored"})
+    good = OpenedBundle(served.row.id, view.key_id, bytes(16), (), 7, round=view.number)
+    restored, sealed = replace(good, shuffler_key_id=8), replace(good, key_id=good.key_id + 1)
+    assert not view.late(good)
+    assert replace(view, state="closed").late(good)
+    for late in (restored, sealed, replace(good, round=good.round + 1), replace(good, shuffler_key_id=9)):
+        assert view.late(late)
+    assert [uploads._lateness(one, view).name for one in (restored, sealed)] == ["uncertain", "outdated-keys"]
+
+
+def test_a_repeat_is_stored_although_another_upload_spends_its_token(system: System) -> None:
+    uploads, task, ticket = system.shuffler.uploads, system.contract.task, new_ticket(system.contract.task)
+    first, second = (uploads.open(uploads.prepare(task, system.client.seal("1", ticket))) for _ in range(2))
+    uploads.accept(first)
+    repeated, spent = uploads.accept_all([first, second])
+    assert repeated is None
+    assert spent is not None
+    assert spent.name == "token-spent"
+    assert system.counts().accepted == 1
+
+
+def test_a_store_that_was_not_confirmed_for_a_minute_accepts_nothing(system: System) -> None:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    opened = uploads.open(uploads.prepare(task, system.client.seal("1", new_ticket(task))))
+    uploads._confirmed -= CONFIRMED_SECONDS + 1
+    with pytest.raises(Problem) as raised:
+        uploads.accept(opened)
+    assert raised.value.name == "unavailable"
+    uploads.confirm()
+    uploads.accept(opened)
+    assert system.counts().accepted == 1
