@@ -209,6 +209,13 @@ def test_a_sum_of_shuffled_batches_is_as_good_as_the_smallest() -> None:
     assert achieved_guarantee(large + small, SPLIT) == SPLIT.guarantee
 
 
+def test_the_achieved_guarantee_is_solved_for_what_the_plan_solved_for() -> None:
+    plan = PLANS["copies"]
+    held = achieved_guarantee(hb.tally(hb.shuffle(reports(plan, 900))), plan)
+    assert held.delta == plan.guarantee.delta
+    assert held.epsilon < plan.guarantee.epsilon
+
+
 def test_a_tally_is_not_added_to_itself() -> None:
     one = hb.tally(hb.shuffle(reports(SPLIT)))
     with pytest.raises(hb.InvalidInput, match="different people"):

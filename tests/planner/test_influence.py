@@ -165,3 +165,7 @@ def test_a_client_that_nothing_limits_counts_for_any_number(monkeypatch: pytest.
     plan = hb.plan_from(ONE, N, hb.Protocol(0.1, m=hb.Fakes.poisson(2.0)), delta=1e-6)
     monkeypatch.setattr(influence, "cost", lambda one: replace(cost(one), messages=None, bytes=None))
     assert client_messages(plan) == client_weight(plan) == math.inf
+
+
+def test_a_user_with_one_fake_more_than_others_counts() -> None:
+    assert client_messages(hb.plan_from(ONE, 200, hb.Protocol(0.1, m=250), delta=1e-6)) == 3

@@ -21,6 +21,7 @@ from hubbub.service.shuffler.http import UploadApp, documents_app
 from hubbub.service.shuffler.store import OpenedBundle
 from hubbub.service.shuffler.uploads import CONFIRMED_SECONDS, _View
 from hubbub.service.shuffler.writer import Writer
+from hubbub.service.task import sealing
 
 
 @pytest.fixture
@@ -172,3 +173,44 @@ def test_a_store_that_was_not_confirmed_for_a_minute_accepts_nothing(system: Sys
     uploads.confirm()
     uploads.accept(opened)
     assert system.counts().accepted == 1
+
+
+def opened(system: System, ticket: bytes) -> list[OpenedBundle]:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    return uploads.open(uploads.prepare(task, system.client.seal("1", ticket)))
+
+
+def test_a_token_of_two_bundles_of_one_upload_stores_neither(system: System) -> None:
+    ticket = new_ticket(system.contract.task)
+    (refused,) = system.shuffler.uploads.accept_all([opened(system, ticket) + opened(system, ticket)])
+    assert refused is not None
+    assert refused.name == "token-spent"
+    assert system.counts().accepted == 0
+
+
+def test_a_repeat_that_is_late_is_stored(system: System) -> None:
+    (first,) = opened(system, new_ticket(system.contract.task))
+    system.shuffler.uploads.accept([first])
+    assert system.shuffler.uploads.accept_all([[replace(first, key_id=first.key_id + 1)]]) == [None]
+
+
+def test_a_bundle_for_another_key_of_the_analyzer_is_sealed_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "slot_key", lambda _: 99)
+    with pytest.raises(Problem) as raised:
+        opened(system, new_ticket(system.contract.task))
+    assert raised.value.name == "outdated-keys"
+
+
+def test_every_bucket_has_a_secret_of_its_own_and_nothing_is_stored_without(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    bundles = opened(system, new_ticket(task))
+    monkeypatch.setattr(type(uploads._credentials), "read", lambda *_: bytes(32))
+    assert uploads._cipher(task, 101) is not uploads._cipher(task, 102)
+    monkeypatch.setattr(type(uploads._credentials), "read", lambda *_: None)
+    with pytest.raises(Problem) as raised:
+        uploads.accept(bundles)
+    assert raised.value.name == "unavailable"
