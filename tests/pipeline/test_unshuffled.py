@@ -11,7 +11,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.analyzer import achieved_guarantee, counted_batch
-from hubbub.comparisons.labels import weakest
+from hubbub.comparisons.labels import _together, weakest
 from hubbub.io.reports import read_reports, write_reports
 from hubbub.pages import estimate_page, estimate_table, survey_page
 from hubbub.pages.results import private
@@ -53,6 +53,11 @@ def test_a_sum_with_unshuffled_reports_states_the_local_figure_for_everybody(nam
         held = achieved_guarantee(total, plan)
         assert (held.epsilon, held.delta, held.assumptions.trust) == (alone.epsilon, alone.delta, "nobody")
         assert held.unshuffled == total.unshuffled == N
+
+
+def test_unshuffled_people_add_up() -> None:
+    whole = mixed(SPLIT) + hb.tally(reports(SPLIT, 300))
+    assert (whole.unshuffled, achieved_guarantee(whole, SPLIT).unshuffled) == (N + 300, N + 300)
 
 
 def test_the_local_figure_is_that_of_the_own_messages_by_enumeration() -> None:
@@ -116,8 +121,9 @@ def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -
         assert found is not None
         assert (found.delta, found.unshuffled) == (parts[1].guarantee.delta, N)  # type: ignore[union-attr]
     # A larger figure of shuffled people says nothing about those whose messages nobody shuffled.
-    assert parts[0].achieved is not None
-    weak = replace(parts[0], achieved=replace(parts[0].achieved, epsilon=99.0, delta=0.9))
+    held = parts[0].guarantee
+    assert held is not None
+    weak = replace(parts[0], achieved=replace(held, epsilon=99.0, delta=0.9))
     assert weakest([weak, parts[1]]) is None
 
 
@@ -137,6 +143,18 @@ def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:
     assert "with their senders" not in held.assumptions.sentences()[0]
     raw = hb.estimate(hb.tally(reports(SPLIT)), SPLIT)
     assert hb.pool([parts[0], raw]).guarantee is None
+
+
+def test_guarantees_hold_together_under_the_strongest_of_their_conditions() -> None:
+    one = hb.Assumptions(
+        honest=9, shuffler=True, fakes=False, view="counts", collusion_epsilon=3.0, count_epsilon=1.0, relay=False
+    )
+    two = hb.Assumptions(
+        honest=1, shuffler=True, fakes=True, view="tags", collusion_epsilon=2.0, count_epsilon=4.0, relay=True
+    )
+    both = replace(two, honest=9, view="counts and tags", collusion_epsilon=3.0)
+    assert _together([one, two]) == both
+    assert _together([two, one]) == replace(both, view="tags and counts")
 
 
 def test_the_sum_has_the_fewest_fakes_of_a_batch() -> None:
@@ -162,10 +180,40 @@ def test_of_a_batch_with_rejected_messages_the_certified_people_and_their_fakes_
     assert opened(900).delta < opened(600).delta < plan.guarantee.delta
 
 
+def test_users_who_are_not_honest_cannot_hide_others_among_declared_fakes() -> None:
+    plan = hb.plan_from(LABELS, N, hb.Protocol(0.05, m=N), epsilon=1.0, honest_fraction=0.5)
+    header = BatchHeader.of(plan, messages=6 * N, n=N, fakes=5 * N, shuffled=True)
+    assert achieved_guarantee(counted_batch(header, 6 * N, np.zeros(3, np.int64)), plan).delta == plan.guarantee.delta
+
+
+def test_a_tally_of_several_batches_that_does_not_say_so_has_a_batch_without_fakes() -> None:
+    plan, counts = PLANS["fixed fakes"], np.zeros(3, np.int64)
+    counts.setflags(write=False)
+    both = hb.Tally(plan=plan.id, n=2 * N, fakes=2 * N, messages=4 * N, batches=2, smallest_batch=N, counts=counts)
+    assert both.fewest_fakes == 0
+    assert achieved_guarantee(both, plan).delta > plan.guarantee.delta
+
+
+def test_no_single_figure_is_stated_where_none_has_the_largest_of_both() -> None:
+    part = hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT)
+    held = part.guarantee
+    assert held is not None
+    one = replace(part, achieved=replace(held, epsilon=2.0, delta=1e-9))
+    two = replace(part, achieved=replace(held, epsilon=1.0, delta=1e-3))
+    assert weakest([one, two]) is weakest([two, one]) is None
+
+
 def test_a_sum_of_shuffled_batches_is_as_good_as_the_smallest() -> None:
     large, small = hb.tally(hb.shuffle(reports(SPLIT, 900))), hb.tally(hb.shuffle(reports(SPLIT)))
     assert achieved_guarantee(large, SPLIT).delta < SPLIT.guarantee.delta
     assert achieved_guarantee(large + small, SPLIT) == SPLIT.guarantee
+
+
+def test_the_achieved_guarantee_is_solved_for_what_the_plan_solved_for() -> None:
+    plan = PLANS["copies"]
+    held = achieved_guarantee(hb.tally(hb.shuffle(reports(plan, 900))), plan)
+    assert held.delta == plan.guarantee.delta
+    assert held.epsilon < plan.guarantee.epsilon
 
 
 def test_a_tally_is_not_added_to_itself() -> None:

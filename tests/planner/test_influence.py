@@ -1,6 +1,7 @@
 """The votes of one device: the formula is what a malicious client attains in the pipeline, and a limit holds."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import hubbub as hb
 from hubbub.errors import FalseClaim, Infeasible
 from hubbub.pages import plan_text
 from hubbub.pages.plan_report import plan_report
-from hubbub.planner import Request, client_weight, compare, question_weights
+from hubbub.planner import Request, client_weight, compare, cost, influence, question_weights
 from hubbub.planner.comparison import protecting
 from hubbub.planner.influence import client_messages
 from hubbub.reports import message_type
@@ -150,3 +151,21 @@ def test_the_planner_keeps_a_limit() -> None:
     assert "raise max_client_weight to that" in found.failures["split"]
     with pytest.raises(FalseClaim, match="one device counts for"):
         protecting(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0), free)
+
+
+def test_a_question_has_the_weight_of_its_cross_tables() -> None:
+    """Its counts are combined with those of the tables, in which one message moves more."""
+    questions = {"a": hb.Choice(list("xyz")), "b": hb.Flag(), "c": hb.Cross("a", "b"), "d": hb.Flag()}
+    noise = hb.Protocol.survey([hb.Noise(m=LAPLACE)] * 4)
+    weights = question_weights(hb.plan_from(hb.Schema.survey(questions), N, noise, delta=1e-6))
+    assert weights["a"] == weights["b"] == weights["c"] > weights["d"]
+
+
+def test_a_client_that_nothing_limits_counts_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = hb.plan_from(ONE, N, hb.Protocol(0.1, m=hb.Fakes.poisson(2.0)), delta=1e-6)
+    monkeypatch.setattr(influence, "cost", lambda one: replace(cost(one), messages=None, bytes=None))
+    assert client_messages(plan) == client_weight(plan) == math.inf
+
+
+def test_a_user_with_one_fake_more_than_others_counts() -> None:
+    assert client_messages(hb.plan_from(ONE, 200, hb.Protocol(0.1, m=250), delta=1e-6)) == 3

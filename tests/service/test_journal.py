@@ -170,7 +170,7 @@ def test_the_file_of_the_previous_version_keeps_nothing_that_was_deleted(tmp_pat
     for statement in OLD:
         old.execute(statement)
     old.execute("INSERT INTO contract VALUES (?, 1)", (system.contract.task,))
-    for content in (b"\1", b"canary" * 20):
+    for content in (b"\1", b"canary" * 20_000):
         values = (content, bytes(32), None, None, None, "waiting")
         old.execute("INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", values)
     old.execute("DELETE FROM answers WHERE no = 2")

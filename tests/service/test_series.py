@@ -596,3 +596,23 @@ def test_every_round_has_a_context_of_its_own() -> None:
     found = round_contexts(bytes(16), 3)
     assert sorted(found.values()) == [1, 2, 3]
     assert [found[round_context(bytes(16), number)] for number in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_rounds_follow_each_other_and_end_after_their_grace(tmp_path: Path) -> None:
+    system = series_system(tmp_path, round_epochs=2)
+    terms = system.contract
+    spans = [terms.round_span(number) for number in range(1, ROUNDS + 1)]
+    assert (spans[0][0], spans[-1][1]) == (terms.task_start * EPOCH, terms.task_end * EPOCH)
+    assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]
+    for number, (_, end) in enumerate(spans, 1):
+        over = end + EPOCH + ROUND_GRACE
+        assert [terms.over_at(time, number) for time in (over - 1, over)] == [False, True]
+    system.shut()
+
+
+def test_the_reserve_is_what_the_certificate_does_not_need(tmp_path: Path) -> None:
+    system = series_system(tmp_path)
+    terms = system.contract
+    assert terms.needed == PLAN.guarantee.assumptions.honest < PLAN.n
+    assert terms.reserve == MINIMUM - terms.needed
+    system.shut()

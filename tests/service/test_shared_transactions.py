@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,14 @@ from tests.service.asgi import Answer, ask
 from tests.service.live import HEADERS
 from tests.service.system import System
 
+from hubbub.errors import Problem
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.store import OpenedBundle
+from hubbub.service.shuffler.uploads import CONFIRMED_SECONDS, _View
 from hubbub.service.shuffler.writer import Writer
+from hubbub.service.task import sealing
 
 
 @pytest.fixture
@@ -174,3 +179,79 @@ def test_uploads_are_answered_if_no_worker_can_be_asked(system: System) -> None:
         assert [_outcome(one) for one in asyncio.run(scenario(app))] == ["unavailable"] * 2
     assert app.waiting == 0
     writer.close()
+
+
+def test_bundles_of_another_key_or_round_or_of_a_restored_store_are_late(system: System) -> None:
+    uploads, served = system.shuffler.uploads, system.shuffler.tasks.find(system.contract.task)
+    view = _View(served, "open", 1, served.row.key_id, served.row.round, {7: "live", 8: "restored"})
+    good = OpenedBundle(served.row.id, view.key_id, bytes(16), (), 7, round=view.number)
+    restored, sealed = replace(good, shuffler_key_id=8), replace(good, key_id=good.key_id + 1)
+    assert not view.late(good)
+    assert replace(view, state="closed").late(good)
+    for late in (restored, sealed, replace(good, round=good.round + 1), replace(good, shuffler_key_id=9)):
+        assert view.late(late)
+    assert [uploads._lateness(one, view).name for one in (restored, sealed)] == ["uncertain", "outdated-keys"]
+
+
+def test_a_repeat_is_stored_although_another_upload_spends_its_token(system: System) -> None:
+    uploads, task, ticket = system.shuffler.uploads, system.contract.task, new_ticket(system.contract.task)
+    first, second = (uploads.open(uploads.prepare(task, system.client.seal("1", ticket))) for _ in range(2))
+    uploads.accept(first)
+    repeated, spent = uploads.accept_all([first, second])
+    assert repeated is None
+    assert spent is not None
+    assert spent.name == "token-spent"
+    assert system.counts().accepted == 1
+
+
+def test_a_store_that_was_not_confirmed_for_a_minute_accepts_nothing(system: System) -> None:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    opened = uploads.open(uploads.prepare(task, system.client.seal("1", new_ticket(task))))
+    uploads._confirmed -= CONFIRMED_SECONDS + 1
+    with pytest.raises(Problem) as raised:
+        uploads.accept(opened)
+    assert raised.value.name == "unavailable"
+    uploads.confirm()
+    uploads.accept(opened)
+    assert system.counts().accepted == 1
+
+
+def opened(system: System, ticket: bytes) -> list[OpenedBundle]:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    return uploads.open(uploads.prepare(task, system.client.seal("1", ticket)))
+
+
+def test_a_token_of_two_bundles_of_one_upload_stores_neither(system: System) -> None:
+    ticket = new_ticket(system.contract.task)
+    (refused,) = system.shuffler.uploads.accept_all([opened(system, ticket) + opened(system, ticket)])
+    assert refused is not None
+    assert refused.name == "token-spent"
+    assert system.counts().accepted == 0
+
+
+def test_a_repeat_that_is_late_is_stored(system: System) -> None:
+    (first,) = opened(system, new_ticket(system.contract.task))
+    system.shuffler.uploads.accept([first])
+    assert system.shuffler.uploads.accept_all([[replace(first, key_id=first.key_id + 1)]]) == [None]
+
+
+def test_a_bundle_for_another_key_of_the_analyzer_is_sealed_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "slot_key", lambda _: 99)
+    with pytest.raises(Problem) as raised:
+        opened(system, new_ticket(system.contract.task))
+    assert raised.value.name == "outdated-keys"
+
+
+def test_every_bucket_has_a_secret_of_its_own_and_nothing_is_stored_without(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads, task = system.shuffler.uploads, system.contract.task
+    bundles = opened(system, new_ticket(task))
+    monkeypatch.setattr(type(uploads._credentials), "read", lambda *_: bytes(32))
+    assert uploads._cipher(task, 101) is not uploads._cipher(task, 102)
+    monkeypatch.setattr(type(uploads._credentials), "read", lambda *_: None)
+    with pytest.raises(Problem) as raised:
+        uploads.accept(bundles)
+    assert raised.value.name == "unavailable"
