@@ -68,8 +68,8 @@ def error(q: float, fakes: hb.Fakes | None, n: int) -> tuple[int, CountNoise, Di
     place = np.arange(found.low, found.high + 1)
     mean, gain = float(place @ found.pmf), 1 - 2 * q
     variance = float((place - mean) ** 2 @ found.pmf) / gain**2
-    exact = {} if fakes is None else {"distribution": found, "centre": mean, "slack": 0.5}
-    return n, CountNoise(variance=variance, gain=gain, flip=None if fakes else q, **exact), found, mean
+    noise = CountNoise(variance=variance, gain=gain, distribution=found, centre=mean)
+    return n, noise if fakes else CountNoise(variance=variance, gain=gain, flip=q), found, mean
 
 
 @pytest.mark.parametrize(
