@@ -244,9 +244,11 @@ def pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
     if drawn:
         gain = max(drawn, key=lambda noise: noise.variance).gain
         chosen = [noise for noise in drawn if noise.gain == gain]
-        exact = _convolved([noise.distribution for noise in chosen if noise.distribution is not None])
-        rest = gain**2 * max(0.0, variance - math.fsum(noise.variance for noise in chosen))
-        if exact is not None and (total := smooth(exact, rest if len(chosen) < len(parts) else 0.0)) is not None:
+        moved = [(noise.variance, _moved(n, noise, gain)) for n, noise in parts if noise not in chosen]
+        known = [noise.distribution for noise in chosen] + [one for _, one in moved]
+        exact = _convolved([one for one in known if one is not None])
+        rest = gain**2 * math.fsum(wide for wide, one in moved if one is None)
+        if exact is not None and (total := smooth(exact, rest)) is not None:
             return CountNoise(
                 variance=variance,
                 gain=gain,
@@ -260,11 +262,32 @@ def pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
     return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
 
 
+def _moved(n: int, noise: CountNoise, gain: float) -> Distribution | None:
+    """Return an error around 0 in messages of another gain; None if it is wide, or known by its variance only.
+
+    What lies between two whole numbers is split between them so that the mean remains, which errs outwards.
+    """
+    found, centre = noise.distribution, noise.centre
+    if found is None and noise.flip is not None and noise.spread <= WIDEST:
+        found, centre = binomial(n, noise.flip, tail=_TAIL), n * noise.flip
+    if found is None:
+        return None
+    place = (np.arange(found.low, found.high + 1) - centre) * (gain / noise.gain)
+    whole = np.floor(place).astype(np.int64)
+    masses = np.zeros(int(whole[-1] - whole[0]) + 2)
+    np.add.at(masses, whole - whole[0], found.pmf * (1 - place + whole))
+    np.add.at(masses, whole - whole[0] + 1, found.pmf * (place - whole))
+    return Distribution(int(whole[0]), masses)
+
+
 def _convolved(distributions: list[Distribution]) -> Distribution | None:
     """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
-    if sum(one.pmf.size for one in distributions) > _LONGEST:
-        return None
-    return functools.reduce(Distribution.plus, distributions)
+    total = Distribution(0, np.ones(1))
+    for one in distributions:
+        if total.pmf.size + one.pmf.size > _LONGEST:
+            return None
+        total = trimmed(total.plus(one))
+    return total
 
 
 def noise_document(noise: CountNoise) -> dict[str, Json]:

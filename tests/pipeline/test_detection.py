@@ -1,5 +1,7 @@
 """Labels that nobody has are rarely flagged, and all intervals hold at once: by exact sums of probabilities."""
 
+import functools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,11 @@ from benchmarks.detection import SIZES, figures, outcome, table
 from tests.surveys.simulated import estimate, plausible, survey_plan
 
 import hubbub as hb
-from hubbub.numeric.binomial import clopper_pearson
+from hubbub.noise import pooled_noise, trimmed
+from hubbub.numeric.binomial import binomial, clopper_pearson
+from hubbub.numeric.distributions import Distribution
+from hubbub.numeric.intervals import critical_count
+from hubbub.numeric.population import CountNoise, poisson
 from hubbub.questions import Choice
 
 _ANY = hb.plan_from(hb.Schema.bits(1), 1, hb.Protocol(0.25), delta=1e-6)
@@ -50,6 +56,53 @@ def test_the_interval_of_one_label_covers(name: str) -> None:
     for held in (0, 1, 7, n // 50, n // 2, n - 3, n):
         missed = outcome(plan, n, held, fakes, simultaneous=False)[1]
         assert missed <= 0.055, held
+
+
+def error(q: float, fakes: hb.Fakes | None, n: int) -> tuple[int, CountNoise, Distribution, float]:
+    """Return the people of a batch, the error of an estimated count, and what shows a label that nobody has."""
+    found = binomial(n, q, tail=60.0)
+    if fakes is not None and fakes.distribution == "poisson":
+        found = found.plus(poisson(n * fakes.scale))
+    elif fakes is not None:
+        found = found.plus(Distribution(0, np.asarray(fakes.pmf)))
+    place = np.arange(found.low, found.high + 1)
+    mean, gain = float(place @ found.pmf), 1 - 2 * q
+    variance = float((place - mean) ** 2 @ found.pmf) / gain**2
+    noise = CountNoise(variance=variance, gain=gain, distribution=found, centre=mean)
+    return n, noise if fakes else CountNoise(variance=variance, gain=gain, flip=q), found, mean
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ((0.0, hb.Fakes.poisson(0.025), 1000), (2e-4, None, 10**5)),
+        ((0.0, hb.Fakes.laplace(2.0, 40), 1000), (2e-4, None, 10**5)),
+        ((0.0, hb.Fakes.laplace(5.0, 100), 1000), (0.01, hb.Fakes.laplace(5.0, 100), 1000)),
+    ],
+    ids=["users' fakes and flips", "the shuffler's fakes and flips", "fakes with and without flips"],
+)
+@pytest.mark.parametrize("labels", [10, 1000, 10**5])
+def test_empty_labels_of_pooled_batches_of_different_plans_are_rarely_flagged(
+    one: tuple[float, hb.Fakes | None, int], two: tuple[float, hb.Fakes | None, int], labels: int
+) -> None:
+    """Regression: the batch of the other plan counted as normal, and .14 of all studies had a label of nobody."""
+    (n, first, found, mean), (m, second, other, centre) = error(*one), error(*two)
+    limit = critical_count(pooled_noise([(n, first), (m, second)]), n + m, 0.05 / labels)
+    x = (np.arange(found.low, found.high + 1) - mean) / first.gain
+    y = (np.arange(other.low, other.high + 1) - centre) / second.gain
+    beyond = np.append(other.pmf[::-1].cumsum()[::-1], 0.0)
+    flagged = labels * float(found.pmf @ beyond[np.searchsorted(y, limit - x, side="right")])
+    assert 0.01 < flagged <= 0.05
+
+
+def test_the_sum_of_many_rounds_keeps_its_tails() -> None:
+    """Regression: from 60 rounds on, the sum of Laplace fakes counted as normal at five standard deviations."""
+    n, noise, found, _ = error(0.0, hb.Fakes.laplace(20.0, 500), 1000)
+    many = pooled_noise([(n, noise)] * 64)
+    assert many.distribution is not None
+    exact = functools.reduce(lambda total, _: trimmed(total.plus(total)), range(6), found)
+    limit = critical_count(many, 64 * n, 1e-7)
+    assert 5e-8 < exact.sf(math.floor(limit + 64 * noise.centre)) <= 1e-7
 
 
 @pytest.mark.parametrize("size", [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)])

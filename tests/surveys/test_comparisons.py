@@ -180,8 +180,8 @@ def test_a_change_is_found_in_one_question_of_many() -> None:
 
 def test_numbers_and_scales_of_a_survey_are_corrected_like_its_labels() -> None:
     """Regression: the row of one of 20 unchanged numbers was called different more often than not."""
-    rng, questions = np.random.default_rng(3), {f"x{place}": NUMBER for place in range(20)}
-    questions |= {"y": SCALE}
+    rng = np.random.default_rng(3)
+    questions: dict[str, Question] = {**{f"x{place}": NUMBER for place in range(20)}, "y": SCALE}
     plan = survey_plan(questions, "Laplace fakes")
 
     def people() -> list[np.ndarray]:
@@ -194,7 +194,7 @@ def test_numbers_and_scales_of_a_survey_are_corrected_like_its_labels() -> None:
         assert [name for name, one in found.results if np.any(one.significant)] == [*found.significant]
         columns = found.columns()
         decides = [item == "mean" or item.startswith("whole") for item in columns["item"]]
-        assert columns["p_value"][decides].tolist() == found.p_value.tolist()
+        assert np.asarray(columns["p_value"])[decides].tolist() == found.p_value.tolist()
         assert found["x3"].columns()["p_value"][0] == found.p_value[3]
         assert found["y"].to_document()["p_value"] == found.p_value[20]
 
