@@ -97,3 +97,16 @@ def test_without_a_folder_nothing_is_kept(folder: Path, monkeypatch: pytest.Monk
     for _ in range(2):
         assert verdicts.known(BIT.to_json(), BIT.id)[0].state is checker.State.CONFIRMED
     assert len(runs) == 2
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, runs: list[str]) -> None:
+    """Regression: the page of a user without a home, as in a container, failed with an internal error."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    verdict, _ = verdicts.known(BIT.to_json(), BIT.id)
+    assert verdict.state is checker.State.CONFIRMED
+    assert runs == [BIT.id]

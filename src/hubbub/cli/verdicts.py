@@ -34,7 +34,7 @@ def check(text: str | bytes) -> Verdict:
 
 def known(text: str, plan: str) -> tuple[Known, str]:
     """Return the verdict on a plan and the day on which it was reached; it is computed only if none is kept."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, RuntimeError, ValueError, KeyError, TypeError):
         path = _path(plan)
         if _private(path):
             kept = json.loads(path.read_text(encoding="utf-8"))
