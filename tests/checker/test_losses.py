@@ -16,7 +16,7 @@ def divergence(x: Fraction, infinite: Fraction = Fraction(0)) -> Fraction:
     return infinite + (1 - infinite) * (max(p - x * q, Fraction(0)) + max(q - x * p, Fraction(0)))
 
 
-def test_the_cover_of_a_curve_lies_above_it_and_meets_it_at_the_nodes() -> None:
+def test_the_cover_of_a_curve_is_above_it_and_meets_it_at_the_nodes() -> None:
     ratio = ONE + ONE // 16
     points = powers(ratio, 48, BITS)
     for infinite in (Fraction(0), Fraction(1, 50)):

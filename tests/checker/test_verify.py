@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from tests.checker.plans import LONG, SHORT, UNKNOWN, Setting, forged, make, reh
 import hubbub as hb
 from hubbub.canonical import canonical as reference
 from hubbub.checker import State, verify
-from hubbub.checker.document import canonical
+from hubbub.checker.crowds import silent
+from hubbub.checker.document import Claim, canonical
+from hubbub.checker.verdict import Part, _total
 from hubbub.errors import WireError
 
 CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE
@@ -225,3 +229,16 @@ def test_combinations_that_no_theorem_covers_are_refused(
 )  # fmt: skip
 def test_canonical_json_is_that_of_the_library(value: Any) -> None:
     assert canonical(value).encode() == reference(value)
+
+
+def test_rounds_share_the_total_before_it_is_compared_with_one_user_s_messages() -> None:
+    """Three rounds of a bit flipped with 1/4 cost 3·ln 3 = 3.296."""
+    claim = Claim(
+        id="", kind="bits", width=1, max_set=1, n=100, honest_fraction=Fraction(1), flip=Fraction(1, 4), copies=1,
+        fakes=0, release="records", epsilon=Fraction(2), delta=Fraction(0), honest=1, shuffler=False,
+        may_use_shufflers_fakes=False, collusion_epsilon=None, count_epsilon=None, rounds=3,
+        total_epsilon=Fraction(33, 10), total_delta=Fraction(0), curve=(),
+    )  # fmt: skip
+    part = Part("guarantee", State.CONFIRMED, "")
+    assert _total(claim, part, silent).state is State.CONFIRMED
+    assert _total(replace(claim, total_epsilon=Fraction(3, 2)), part, silent).state is State.NOT_CONFIRMED

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import hubbub as hb
 from hubbub.vectors import wire_vectors
 
 GOOD = wire_vectors()["good"]
@@ -130,3 +131,8 @@ def test_specification_is_complete(vector: dict[str, Any]) -> None:
     sent = [send(value, plan, take) for value in vector["values"]]
     assert [[message.hex() for message in one] for one in sent] == vector["messages"]
     assert batch([message[20:] for one in sent for message in one], len(sent), plan).hex() == vector["batch"]
+
+
+def test_the_answers_of_a_survey_are_encoded_as_one_bit_each() -> None:
+    schema = hb.Schema.survey({"colour": hb.Choice(list("abc")), "dark": hb.Flag()})
+    assert hb.device.encode({"colour": "c", "dark": True}, schema) == 0b10100

@@ -14,6 +14,7 @@ from hubbub.pages.plan_report import plan_report
 from hubbub.planner import Request, client_weight, compare, cost, influence, question_weights
 from hubbub.planner.comparison import protecting
 from hubbub.planner.influence import client_messages
+from hubbub.questions import Question
 from hubbub.reports import message_type
 
 N, BUDGET = 200, hb.Budget(1.0, 1e-6)
@@ -155,7 +156,12 @@ def test_the_planner_keeps_a_limit() -> None:
 
 def test_a_question_has_the_weight_of_its_cross_tables() -> None:
     """Its counts are combined with those of the tables, in which one message moves more."""
-    questions = {"a": hb.Choice(list("xyz")), "b": hb.Flag(), "c": hb.Cross("a", "b"), "d": hb.Flag()}
+    questions: dict[str, Question] = {
+        "a": hb.Choice(list("xyz")),
+        "b": hb.Flag(),
+        "c": hb.Cross("a", "b"),
+        "d": hb.Flag(),
+    }
     noise = hb.Protocol.survey([hb.Noise(m=LAPLACE)] * 4)
     weights = question_weights(hb.plan_from(hb.Schema.survey(questions), N, noise, delta=1e-6))
     assert weights["a"] == weights["b"] == weights["c"] > weights["d"]

@@ -193,15 +193,16 @@ def test_bundles_of_another_key_or_round_or_of_a_restored_store_are_late(system:
     assert [uploads._lateness(one, view).name for one in (restored, sealed)] == ["uncertain", "outdated-keys"]
 
 
-def test_a_repeat_is_stored_although_another_upload_spends_its_token(system: System) -> None:
-    uploads, task, ticket = system.shuffler.uploads, system.contract.task, new_ticket(system.contract.task)
-    first, second = (uploads.open(uploads.prepare(task, system.client.seal("1", ticket))) for _ in range(2))
+def test_a_repeat_is_stored_although_another_upload_has_a_spent_token(system: System) -> None:
+    uploads, (one, two) = system.shuffler.uploads, (new_ticket(system.contract.task) for _ in range(2))
+    first = opened(system, one)
     uploads.accept(first)
-    repeated, spent = uploads.accept_all([first, second])
+    uploads.accept(opened(system, two))
+    repeated, spent = uploads.accept_all([first, opened(system, two)])
     assert repeated is None
     assert spent is not None
     assert spent.name == "token-spent"
-    assert system.counts().accepted == 1
+    assert system.counts().accepted == 2
 
 
 def test_a_store_that_was_not_confirmed_for_a_minute_accepts_nothing(system: System) -> None:
