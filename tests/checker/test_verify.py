@@ -136,6 +136,14 @@ def test_empty_claims_are_confirmed() -> None:
     assert verify(forged(BIT, _set("guarantee", "delta", to=1))).state is CONFIRMED
 
 
+def test_widely_spread_likelihoods_are_named() -> None:
+    # Randomized response of 50,000 labels ended with a traceback.
+    plan = hb.plan_from(hb.Schema.one_hot(50_000), 10**6, hb.Protocol(2e-6, release="category"), epsilon=1.0)
+    verdict = verify(plan.to_json())
+    assert verdict.state is State.NOT_CONFIRMED
+    assert "longer than a minute" in verdict.parts[0].reason
+
+
 def test_unfeasible_evaluations_are_named() -> None:
     plan = hb.plan_from(hb.Schema.one_hot(3), 10**9, hb.Protocol(0.1, release="bits"), delta=1e-6)
     verdict = verify(plan.to_json())

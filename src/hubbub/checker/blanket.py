@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, isqrt
 
+from hubbub.checker.crowds import TooMuchWork
 from hubbub.checker.fixed import ceil_div, ceil_shift, convolve
 
 GRAINS = (300, 1200)
@@ -33,7 +34,7 @@ Atom = tuple[Fraction, Fraction]
 """A value of G and its probability."""
 
 
-class Spread(Exception):
+class Spread(TooMuchWork):
     """The values of G are spread too widely for one grid."""
 
 
