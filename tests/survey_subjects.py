@@ -459,6 +459,10 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Difference", {"unit": None}, InvalidInput, "unit must be of type str, not None"),
     ("Difference", {"ends": 7}, InvalidInput, "ends must be a function of a level and of whom it covers, not int"),
     ("Difference", {"sampled": "no"}, InvalidInput, "sampled must be True or False, got 'no'"),
+    *[
+        (subject, {"adjusted": 2}, InvalidInput, "adjusted must be in [0, 1], got 2.0")
+        for subject in ("Difference", "NumberComparison", "ScaleComparison")
+    ],
     ("Difference.interval", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("Difference.interval", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
     ("Difference.to_document", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),

@@ -57,6 +57,6 @@ def test_a_rewound_ledger_is_refused_and_recovered(run: Call, folder: Path) -> N
 
 def test_the_plan_shows_its_rounds(run: Call, folder: Path) -> None:
     shown = expect(run, "inspect", str(folder / "plan.json"))
-    assert f"12 rounds; all together ({PLAN.total.epsilon:.4g}, 1e-06)" in shown
+    assert f"({PLAN.total.epsilon:.4g}, 1e-06)-differential privacy for all 12 rounds together" in shown
     record = json.loads(expect(run, "inspect", str(folder / "plan.json"), "--json"))
     assert (record["rounds"], record["total"]["delta"]) == (12, 1e-6)

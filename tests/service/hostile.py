@@ -128,7 +128,8 @@ def uploads() -> Iterator[Case]:
     yield post("two", 201, lambda w: w.bundle + w.bundle)
     yield post("twice the same", 201, lambda w: w.bundle * 2)
     for cut in (1, 2, 16, 80, 133, 156):
-        yield post(f"cut by {cut}", 400, given(cut, lambda w, cut: w.bundle[:-cut]))
+        # Without the 16 bytes of its id, a bundle has the length of version 2, which had none.
+        yield post(f"cut by {cut}", 503 if cut == 16 else 400, given(cut, lambda w, cut: w.bundle[:-cut]))
     for more in (1, 16, 156, 158):
         yield post(f"longer by {more}", 400, given(more, lambda w, more: w.bundle + bytes(more)))
     yield post("empty", 400, lambda w: b"")
@@ -148,7 +149,7 @@ def bundles() -> Iterator[Case]:
     for place, value in ((0, 0), (0, 0x68), (1, 0), (1, 0x62), (2, 2), (2, 0x62)):
         yield post(f"magic {place} {value}", 400, changed(place, value))
     for version in (0, 2, 0x31, 255):
-        yield post(f"version {version}", 400, changed(3, version))
+        yield post(f"version {version}", 503, changed(3, version))
     for suite in (0, 2, 3, 255):
         yield post(f"suite {suite}", 400, changed(4, suite))
     for key in (0, 2, 255, 65535):
@@ -173,7 +174,7 @@ def bundles() -> Iterator[Case]:
     yield post("slots of an unknown key", 409, lambda w: w.client.bundle([bytes([0, 9]) + bytes(51)]))
     yield post("slots of garbage", 201, lambda w: w.client.bundle([bytes([0, 1]) + bytes(51)]))
     yield post("a bundle for another task", 400, later)
-    yield post("a task that is not open yet", 403, later, path="/v1/tasks/{later}/bundles")
+    yield post("a task that is not open yet", 503, later, path="/v1/tasks/{later}/bundles")
 
 
 def requests() -> Iterator[Case]:

@@ -446,8 +446,7 @@ def test_a_full_disk_leaves_nothing_and_is_tried_again(tmp_path: Path, monkeypat
 
 def test_withheld_batches_are_not_exported(system: AnalyzerSystem) -> None:
     key = system.key()
-    slots = system.shuffler.people([str(i % 5) for i in range(20)], key)
-    slots[0] = spoil(slots[0])
+    slots = [spoil(slot) for slot in system.shuffler.people([str(i % 5) for i in range(20)], key)]
     system.deliver(system.shuffler.batch(1, slots, key, chunk=7))
     assert system.result(1)["state"] == "withheld"
     assert (opened(system), export(system), directories(system.folder / "lake")) == (0, 0, [])
