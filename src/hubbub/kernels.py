@@ -117,8 +117,8 @@ def tally(batch: Any, plan: Plan) -> Tally:
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 2, Protocol(2**-40), delta=1e-6)
-    >>> one = tally(reports(pa.table({"colour": ["red", "red"]}), plan), plan)
-    >>> (one + one).counts.tolist()
+    >>> one, two = (tally(reports(pa.table({"colour": ["red", "red"]}), plan), plan) for _ in range(2))
+    >>> (one + two).counts.tolist()
     [4, 0]
     """
     return tally_reports(decode(batch, plan))
