@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from tests.service.admissions import new_ticket
 from tests.service.simulation import FAST
-from tests.service.system import EPOCH, START, Client, System, clear_plan
+from tests.service.system import EPOCH, START, Client, System
 
+from hubbub import Plan, Protocol, Schema, plan_from
 from hubbub.errors import HubbubError, Problem
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import Contract, SignedContract
@@ -21,8 +22,15 @@ from hubbub.service.task.identity import Identity, SignedDocument, document_form
 from hubbub.service.task.manifest import batch_id
 
 PEOPLE, MIN_BATCH_SIZE = 8, 10
-PLAN = clear_plan(64, PEOPLE)
-LOWER = clear_plan(64, 2)
+
+
+def crowd_plan(n: int) -> Plan:
+    """Return a plan whose guarantee needs all its people: with fewer, a batch is withheld."""
+    return plan_from(Schema.one_hot(64), n, Protocol(2**-7, release="category"), delta=0.01)
+
+
+PLAN = crowd_plan(PEOPLE)
+LOWER = crowd_plan(2)
 
 
 class Attempts:
