@@ -521,7 +521,7 @@ def test_a_studio_that_has_just_started_takes_no_choice_and_claims_nothing(
         assert page.locator("#question").input_value() == question
         assert "question=b" in page.url
         assert page.inner_text("#clock") == "as of 2030-03-17 17:46:40 UTC"
-        assert "released 2030-03-17 17:46:55 UTC" in page.inner_text("#last-words")
+        assert "released 2030-03-17 17:47:00 UTC" in page.inner_text("#last-words")
     context.close()
 
 
