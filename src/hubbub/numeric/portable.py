@@ -1,8 +1,9 @@
-"""Vector functions and sums of products with the same digits on every processor.
+"""Vector functions and sums of products with the same digits with and without AVX2 and AVX-512.
 
 NumPy chooses its exp, log, expm1, log1p, sin, arctan2, powers and complex products by the processor (AVX-512 has other
 polynomials), and so does BLAS the order of its sums, which also enters ``@`` and ``np.convolve``. Whatever a certified
 value or a plan id depends on is computed by these functions: scalar calls of the C library, and sums in a fixed order.
+The C library itself has other variants of exp, log and sin for processors without fused multiply-add (x86 before 2013).
 """
 
 from typing import Any
