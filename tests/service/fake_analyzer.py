@@ -58,7 +58,7 @@ class FakeAnalyzer:
         self.keyring.rotate(held=self.held)
 
     def keys(self) -> bytes:
-        return self.keyring.public_list(self.identity)
+        return self.keyring.public_list().sign(self.identity)
 
     def counter(self, task: str) -> bytes:
         numbers = [one.manifest.bucket for one in self.batches.values() if one.manifest.task.hex() == task]

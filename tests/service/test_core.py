@@ -156,6 +156,16 @@ def test_a_new_task_of_a_known_analyzer_has_keys_immediately(system: System) -> 
     assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1
 
 
+def test_no_keys_are_given_out_between_those_of_a_restored_store_and_new_ones(system: System) -> None:
+    """Another replica may have given all keys up and not made new ones yet: clients try again instead of failing."""
+    system.shuffler.keyring.abandon()
+    with pytest.raises(Problem, match="keys are being replaced") as caught:
+        system.shuffler.tasks.keys_document(system.contract.task)
+    assert caught.value.name == "unavailable"
+    system.shuffler.keyring.advance()
+    assert json.loads(system.shuffler.tasks.keys_document(system.contract.task))["shuffler"]
+
+
 def test_a_repeat_is_recognised_after_its_key_is_destroyed(system: System) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle)

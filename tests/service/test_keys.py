@@ -97,7 +97,7 @@ def test_both_suites_have_an_active_key_under_different_ids(tmp_path: Path) -> N
     assert (ring.active(1).suite, ring.active(2).suite) == (1, 2)
     ring.rotate()
     assert states(ring) == [(1, "expired"), (2, "expired"), (3, "active"), (4, "active")]
-    listed = KeyList.read(ring.public_list(ANALYZER), ANALYZER.public, "analyzer")
+    listed = KeyList.read(ring.public_list().sign(ANALYZER), ANALYZER.public, "analyzer")
     assert (listed.active(1).id, listed.active(2).id) == (3, 4)
 
 
@@ -415,7 +415,7 @@ def test_key_lists_are_signed_dated_and_parsed_strictly(tmp_path: Path) -> None:
     ring = ring_in(tmp_path, clock)
     ring.advance()
     ring.rotate()
-    text = ring.public_list(ANALYZER)
+    text = ring.public_list().sign(ANALYZER)
     listed = KeyList.read(text, ANALYZER.public, "analyzer")
     assert list(listed.keys) == ring.public_keys()
     assert listed.active(1) == ring.active(1) == listed.find(2)

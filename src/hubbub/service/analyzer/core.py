@@ -122,7 +122,7 @@ class Analyzer:
     def keys_document(self) -> bytes:
         """Return the signed list of the keys that slots are sealed to."""
         self.keyring.refresh()
-        return self.keyring.public_list(self._context.identity)
+        return self.keyring.public_list().sign(self._context.identity)
 
     def tag_keys_document(self, task: bytes) -> bytes:
         """Return the signed tag keys of a task of strings."""

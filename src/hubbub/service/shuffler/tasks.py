@@ -129,7 +129,11 @@ class TaskRegistry:
         text = self._store.key_list(served.contract.analyzer)
         if text is None or served.keys is None or served.keys.find(served.row.key_id) is None:
             raise Problem("unavailable", "the analyzer's keys are not known yet", retry_after=5)
-        own = parse(self._context.keyring.public_list(self._context.identity), "the key list")
+        listed = self._context.keyring.public_list()
+        if not listed.has_active(served.contract.suite):
+            # Those of a restored store were given up, by this process or another, and new ones are not made yet.
+            raise Problem("unavailable", "the shuffler's keys are being replaced", retry_after=5)
+        own = parse(listed.sign(self._context.identity), "the key list")
         theirs = parse(text, "the key list")
         document: dict[str, Json] = {"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id}
         if served.contract.strings is not None:

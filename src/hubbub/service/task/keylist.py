@@ -57,6 +57,10 @@ class KeyList:
             raise WireError("a key list must expire after it was issued")
         object.__setattr__(self, "digest", hashlib.sha256(canonical(self.to_document())).hexdigest())
 
+    def has_active(self, suite: int) -> bool:
+        """Return True if there is a key of a suite to seal to."""
+        return any(key.state == "active" and key.suite == suite for key in self.keys)
+
     def active(self, suite: int) -> PublicKey:
         """Return the key of a suite to seal to."""
         for key in self.keys:

@@ -22,7 +22,6 @@ from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.credentials import Credentials, derive
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey, State
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
@@ -146,11 +145,10 @@ class Keyring:
             states.update((record.id, "active") for record in live[-1:])
         return [_public(record, states.get(record.id, "pending")) for record in self._sorted() if record.exists]
 
-    def public_list(self, identity: Identity) -> bytes:
-        """Return the signed, dated key list for clients."""
+    def public_list(self) -> KeyList:
+        """Return the dated key list for clients."""
         issued = int(self.clock.now())
-        listed = KeyList(self.role, issued, issued + int(self.list_lifetime), tuple(self.public_keys()))
-        return listed.sign(identity)
+        return KeyList(self.role, issued, issued + int(self.list_lifetime), tuple(self.public_keys()))
 
     def refresh(self) -> None:
         """Reread the records, which other replicas may have changed."""
