@@ -1,6 +1,7 @@
 """The analyzer: ``tally`` counts messages, ``estimate`` removes the noise, ``joint`` estimates tables of labels."""
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,8 +14,8 @@ from hubbub.accountant.overflow import with_overflow
 from hubbub.bits.counting import bit_counts, index_counts
 from hubbub.errors import check_type, check_whole, kind_of, reject
 from hubbub.estimates import Estimate
-from hubbub.noise import count_noise, fake_noise
-from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
+from hubbub.noise import count_noise, fake_noise, known_total
+from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes, counts_of_total
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.releases import PAYLOAD_FORMATS
@@ -83,8 +84,10 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     """Estimate the number of people with each label, without bias, with exact standard errors.
 
     T̂ = (S − qkN − μ)/(k(p − q)), σ² = (kNpq + V)/(k(p − q))², μ and V from the fakes
-    (:func:`hubbub.noise.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
-    estimated counts, on which it depends. Raises if the declared people and fakes cannot have sent these messages.
+    (:func:`hubbub.noise.fake_noise`). If everyone has exactly one label, the counts add up to n, which makes σ smaller
+    by √(1 − 1/d) (:func:`hubbub.numeric.estimation.counts_of_total`); for categories, which do so anyway,
+    :func:`hubbub.numeric.estimation.category_variance` at the estimated counts, on which it depends. Raises if the
+    declared people and fakes cannot have sent these messages.
     """
     user_fakes = check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
@@ -98,11 +101,14 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         error = count_noise(schema, protocol, tally.n)
     else:
         noise = fake_noise(schema, protocol, tally.n, tally.fakes, batches=tally.batches, user_fakes=user_fakes)
-        values, sigma = count_among_fakes(
-            tally.counts, tally.n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance
-        )
-        stderr = np.full(schema.width, sigma)
         error = count_noise(schema, protocol, tally.n, noise)
+        if known_total(schema, protocol):
+            values = counts_of_total(tally.counts, tally.n, protocol.k * (1 - 2 * protocol.q))
+        else:
+            values, _ = count_among_fakes(
+                tally.counts, tally.n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance
+            )
+        stderr = np.full(schema.width, math.sqrt(error.variance))
     for array in (values, stderr):
         array.setflags(write=False)
     return Estimate(

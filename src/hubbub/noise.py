@@ -14,8 +14,8 @@ from hubbub.errors import WireError, reject
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
-from hubbub.numeric.estimation import category_variance, count_among_fakes, shown_by_drawn, shown_by_users
-from hubbub.numeric.population import CountNoise, poisson
+from hubbub.numeric.estimation import category_variance, shown_by_drawn, shown_by_users
+from hubbub.numeric.population import LITTLE, CountNoise, poisson
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 from hubbub.surveys.errors import survey_stderr
@@ -24,6 +24,10 @@ _LONGEST = 10**5
 """Largest support of a sum of distributions that is computed."""
 EXACT_DRAWS = 1024
 """Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
+FEW_OTHERS = 8
+"""Largest number of labels of a known total whose error is summed exactly; the mean of more others is near normal."""
+FINE = 8
+"""Cells of a message in which the mean of many other labels is added to little noise."""
 WIDEST = 64.0
 """Largest standard deviation, in messages, of flips and users' fakes whose distribution is kept with the estimate.
 
@@ -44,6 +48,8 @@ class FakeCount:
     distribution: Distribution | None = None
     rest: float = 0.0
     """Variance of the other part: fakes without the bit that flips set."""
+    shared: float = 0.0
+    """Covariance of the numbers of two labels of one-hot records, which their known total removes."""
 
 
 def fake_noise(
@@ -78,15 +84,32 @@ def fake_noise(
         if users and protocol.sends_records:
             number, spread = number if user_fakes is None else user_fakes, 0.0
         mean, variance = shown_by_users(number, spread, fake)
+        shared = (
+            spread * fake**2 - number * ((1 - 2 * q) * schema.density) ** 2 if known_total(schema, protocol) else 0.0
+        )
         kept = not moments and variance <= WIDEST**2
-        return FakeCount(mean, variance, users_shown(mean, variance) if kept else None)
+        return FakeCount(mean, variance, users_shown(mean, variance) if kept else None, shared=shared)
     mean, variance = batches * drawn.mean, batches * drawn.variance
     if protocol.sends_records:
         with_bit = schema.records_with_bit
         total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
-        return FakeCount(*total, None if moments else drawn_sum(drawn, q, with_bit * batches), rest)
+        shared = variance * q * (2 - 4 * q + schema.width * q) if known_total(schema, protocol) else 0.0
+        return FakeCount(*total, None if moments else drawn_sum(drawn, q, with_bit * batches), rest, shared)
     return FakeCount(mean, variance, None if moments else drawn_sum(drawn, 0.0, batches))
+
+
+def known_total(schema: Schema, protocol: Protocol) -> bool:
+    """Return True if the counts of all labels add up to the number of people, and messages as such do not.
+
+    Those of randomized response do, and those of clear records among a number of fakes that is known.
+
+    >>> known_total(Schema.one_hot(2), Protocol(0.1)), known_total(Schema.one_hot(2), Protocol(0.1, release="category"))
+    (True, False)
+    """
+    if not schema.exclusive or schema.width == 1 or protocol.sends_category:
+        return False
+    return protocol.q > 0 or not protocol.sends_records or protocol.shuffler_fakes is not None
 
 
 def users_shown(mean: float, variance: float) -> Distribution:
@@ -164,8 +187,7 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
                 f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
             )
         return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
-    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True)
-    return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
+    return math.sqrt(predicted_noise(schema, protocol, n).variance)
 
 
 def smooth(distribution: Distribution, variance: float) -> Distribution | None:
@@ -189,6 +211,8 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
 
     >>> count_noise(Schema.bits(1), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
     75.0
+    >>> count_noise(Schema.one_hot(3), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
+    50.0
     """
     q, k = protocol.q, protocol.k
     if protocol.sends_category:
@@ -196,16 +220,85 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
         return CountNoise(variance=empty, gain=1 - schema.width * q, growth=one - empty, flip=q)
     assert fakes is not None
     gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
+    kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
+    shown = _among_flips(fakes, k * n, q) if kept and fakes.distribution is not None else None
+    if known_total(schema, protocol):
+        own = (flips + fakes.variance - fakes.shared) / gain**2
+        if fakes.variance == 0 and fakes.mean == 0:
+            return flip_noise(schema.width, k * n, q, own, gain) if kept else _error(own * (1 - 1 / schema.width), gain)
+        if q == 0 and protocol.shuffler_fakes is None:
+            # As many of each label as if independent Poisson numbers were given their sum, which cancels.
+            shown = trimmed(poisson(own)) if shown is not None else None
+        return total_noise(schema.width, own, gain, shown, alike=q == 0)
     variance = (flips + fakes.variance) / gain**2
     if k == 1 and fakes.variance == 0 and fakes.mean == 0:
         return CountNoise(variance=variance, gain=gain, flip=q)
-    kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
-    if kept and fakes.distribution is not None and (exact := _among_flips(fakes, k * n, q)) is not None:
-        centre = float(portable.dot(np.arange(exact.low, exact.high + 1), exact.pmf))
-        # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
-        slack = 1e-6 if gain == 1 else 0.5
-        return CountNoise(variance=variance, gain=gain, distribution=exact, centre=centre, slack=slack)
-    return CountNoise(variance=variance, gain=gain)
+    # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
+    return _error(variance, gain, shown, slack=1e-6 if gain == 1 else 0.5)
+
+
+def _error(variance: float, gain: float, shown: Distribution | None = None, slack: float = 0.5) -> CountNoise:
+    """Return an error with its distribution in messages, if that is known."""
+    if shown is None:
+        return CountNoise(variance=variance, gain=gain)
+    centre = float(portable.dot(np.arange(shown.low, shown.high + 1), shown.pmf))
+    return CountNoise(variance=variance, gain=gain, distribution=shown, centre=centre, slack=slack)
+
+
+@functools.lru_cache(64)
+def flip_noise(size: int, messages: int, q: float, variance: float, gain: float) -> CountNoise:
+    """Return the error of one of ``size`` counts of a known total, if bits are flipped and nobody has the label.
+
+    ``variance`` is s², for which the covariance of the counts is s²·(I − J/size). With d labels and N messages, d − 1
+    times the number of messages with the label less those of all others is (d − 1)·Bin(N, q) − Bin((d − 2)N, q)
+    + Bin(N, q) and a constant: those who have another label lack its bit in as many messages.
+
+    >>> flip_noise(2, 100, 0.25, 75.0, 0.5).distribution.high
+    200
+    """
+    shown, whole = binomial(messages, q, tail=_TAIL), None
+    if size <= FEW_OTHERS:
+        rest = shown.plus(binomial((size - 2) * messages, q, tail=_TAIL).flipped(0))
+        whole = trimmed(_stretched(shown, size - 1).plus(rest))
+    return _error(variance * (1 - 1 / size), gain * size, whole) if whole else total_noise(size, variance, gain, shown)
+
+
+def total_noise(
+    size: int, variance: float, gain: float, shown: Distribution | None, *, alike: bool = False
+) -> CountNoise:
+    """Return the error of one of ``size`` counts of a known total: s²·(1 − 1/d), with its tails.
+
+    ``shown`` is the noise of the messages with one label. The error is (d − 1)/d of the difference to the mean of the
+    others. Few others that are independent and distributed ``alike`` are summed; the mean of many is close to normal.
+
+    >>> one = total_noise(2, 8.0, 1.0, Distribution(0, np.array([0.25, 0.5, 0.25])), alike=True)
+    >>> one.variance, one.gain, one.distribution.pmf.tolist()
+    (4.0, 2.0, [0.0625, 0.25, 0.375, 0.25, 0.0625])
+    """
+    error = variance * (1 - 1 / size)
+    if shown is None:
+        return CountNoise(variance=error, gain=gain)
+    if alike and size <= FEW_OTHERS and (others := _convolved([shown] * (size - 1))) is not None:
+        whole = trimmed(_stretched(shown, size - 1).plus(others.flipped(0)))
+        return _error(error, gain * size, whole, slack=1e-6)
+    fine = FINE if alike and gain * math.sqrt(variance) <= LITTLE else 1
+    places = np.arange(shown.low, shown.high + 1, dtype=np.float64)
+    mean = float(portable.dot(places, shown.pmf))
+    spread = gain**2 * variance * size / (size - 1) - float(portable.dot((places - mean) ** 2, shown.pmf))
+    whole_or_none = smooth(_stretched(shown, fine), fine**2 * max(spread, 0.0))
+    found = None if whole_or_none is None else trimmed(whole_or_none)
+    return _error(error, gain * fine * size / (size - 1) if found else gain, found)
+
+
+def _stretched(one: Distribution, times: int) -> Distribution:
+    """Return the distribution of a multiple.
+
+    >>> _stretched(Distribution(1, np.array([0.5, 0.5])), 3).pmf.tolist()
+    [0.5, 0.0, 0.0, 0.5]
+    """
+    pmf = np.zeros((one.pmf.size - 1) * times + 1)
+    pmf[::times] = one.pmf
+    return Distribution(one.low * times, pmf)
 
 
 def _among_flips(fakes: FakeCount, messages: int, q: float) -> Distribution | None:

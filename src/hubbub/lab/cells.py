@@ -26,7 +26,7 @@ from hubbub.lab.answers import SurveyTrials, simulate
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.lab.strings import simulate_strings
-from hubbub.noise import predicted_stderr
+from hubbub.noise import known_total, predicted_stderr
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
 from hubbub.planner import cost, family_name
@@ -185,7 +185,8 @@ def measure(cell: Cell) -> Row:
         low, high = found.interval(LEVEL, simultaneous=True)
         together += bool(((low <= truth) & (truth <= high)).all())
         released += one.messages
-    freedom = _freedom(squares, width, _excess(plan, n))
+    free = width - known_total(plan.schema, plan.protocol)  # errors of a known total add up to 0
+    freedom = _freedom(squares, free, _excess(plan, n))
     ratio, p_error = _compared(float(squares.mean()), freedom)
     z = np.abs(sums) / (sigma * math.sqrt(times))
     trials = min(max(freedom, times), times * width)
@@ -322,7 +323,10 @@ def _excess(plan: Plan, n: int) -> float:
     away = np.arange(fakes.pmf.size) - fakes.mean
     fourth = float(away**4 @ fakes.pmf) - 3 * fakes.variance**2
     shown = schema.records_with_bit * (1 - protocol.q) ** 4 if protocol.sends_records else 1.0
-    return max(0.0, shown * fourth / (predicted_stderr(schema, protocol, n) * (1 - 2 * protocol.q)) ** 4)
+    spread = predicted_stderr(schema, protocol, n) * (1 - 2 * protocol.q)
+    if known_total(schema, protocol):  # the label's own fakes less the mean of those of the others
+        shown, spread = shown * (1 + (schema.width - 1.0) ** -3), spread * schema.width / (schema.width - 1)
+    return max(0.0, shown * fourth / spread**4)
 
 
 def _freedom(squares: Array, width: int, excess: float) -> float:

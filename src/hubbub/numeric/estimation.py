@@ -56,6 +56,19 @@ def count_among_fakes(
     return np.asarray((values - q * k * n - mean) / gain), math.sqrt(k * n * q * (1 - q) + variance) / gain
 
 
+def counts_of_total(counts: npt.ArrayLike, n: int, gain: float) -> Array:
+    """Return T̂ = (S − S̄)/g + n/d, S̄ the mean number of messages of d labels, of which everyone has exactly one.
+
+    Unbiased and adding up to n. If the numbers of messages have the covariance aI + bJ, J full of ones, it is the
+    estimate of least variance, a(1 − 1/d)/g²: what all labels have in common, such as a mean number of fakes, cancels.
+
+    >>> counts_of_total([60.0, 30.0, 30.0], 100, 0.5).round(9).tolist()
+    [73.333333333, 13.333333333, 13.333333333]
+    """
+    messages = np.asarray(counts, np.float64)
+    return np.asarray((messages - messages.mean()) / gain + n / messages.size)
+
+
 def category_estimate(counts: npt.ArrayLike, n: int, q: float, categories: int) -> Array:
     """Return T̂ = (S − nq)/(1 − dq) for d-ary randomized response with probability q of each wrong category; unbiased.
 

@@ -88,6 +88,11 @@ class CountNoise:
         """Standard deviation of the error in messages."""
         return self.gain * math.sqrt(self.variance)
 
+    @property
+    def little(self) -> bool:
+        """True if the deviation is small enough, in messages or in people, for sums on a lattice."""
+        return min(self.gain, 1.0) * math.sqrt(self.variance) <= LITTLE
+
     def sampled_variance(self, share: npt.ArrayLike, n: int) -> Array:
         """Return the variance of X if T ~ Bin(n, π): V₀ + n((1 + growth)π − π²).
 
@@ -105,7 +110,7 @@ class CountNoise:
             return np.asarray(n * rate * (1 - rate) >= 2 * FEW)
         if self.distribution is not None:
             return np.asarray(n * part >= FEW + 3 * self.variance)
-        return np.asarray((n * part >= FEW) | (self.spread > LITTLE))
+        return np.asarray((n * part >= FEW) | (not self.little))
 
 
 def check_finite(name: str, value: object) -> float:
@@ -150,7 +155,7 @@ def _rarer(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array, Arr
     if noise.flip is not None:
         sent = noise.gain * x + n * noise.flip
         few, exact = np.minimum(sent, n - sent) < 5 * FEW, _by_messages
-    elif noise.spread <= LITTLE:
+    elif noise.little:
         few, exact = ~noise.close_to_normal(x / n, n), _on_lattice
     elif noise.distribution is not None:
         few, exact = ~noise.close_to_normal(x / n, n), _among_wide
@@ -215,7 +220,7 @@ def skewed(noise: CountNoise) -> tuple[CountNoise, ...]:
     >>> [one.distribution.low for one in skewed(CountNoise(variance=100.0))]
     [0, -260]
     """
-    if noise.flip is not None or noise.distribution is not None or noise.spread > LITTLE:
+    if noise.flip is not None or noise.distribution is not None or not noise.little:
         return (noise,)
     return tuple(replace(noise, distribution=one, centre=mean) for one, mean in _bounds(noise))
 
@@ -304,10 +309,10 @@ def _among_wide(x: Array, n: int, noise: CountNoise, miss: float) -> tuple[Array
     return solve(1), solve(-1)
 
 
-def sampled_count(share: float, n: int, noise: CountNoise) -> tuple[Array, Array]:
+def sampled_count(share: float, n: int, noise: CountNoise, bins: int = 15) -> tuple[Array, Array]:
     """Return the distribution of X = T + E if T ~ Bin(n, π): its points in people, and their probabilities.
 
-    On the lattice of messages where noise and count are small; otherwise in bins of a fifteenth of its deviation.
+    On the lattice of messages where noise and count are small; otherwise with so many bins to its deviation.
 
     >>> points, weights = sampled_count(0.01, 1000, CountNoise(variance=4.0))
     >>> round(float(weights @ points), 6), round(float(weights @ points**2) - 100, 2)
@@ -318,7 +323,7 @@ def sampled_count(share: float, n: int, noise: CountNoise) -> tuple[Array, Array
         sent = binomial(n, rate, tail=40)
         points = np.arange(sent.low, sent.high + 1, dtype=np.float64)
         return (points - n * noise.flip) / noise.gain, sent.pmf
-    if noise.flip is None and noise.spread <= LITTLE and mean < 4 * FEW:
+    if noise.flip is None and noise.little and mean < 4 * FEW:
         people = binomial(n, share, tail=40)
         place = noise.gain * np.arange(people.low, people.high + 1)
         whole = np.floor(place + 1e-9).astype(np.int64)
@@ -330,10 +335,10 @@ def sampled_count(share: float, n: int, noise: CountNoise) -> tuple[Array, Array
         total = Distribution(int(whole[0]), messages).plus(error)
         return np.asarray((np.arange(total.low, total.high + 1) - centre) / noise.gain, np.float64), total.pmf
     deviation = math.sqrt(float(noise.sampled_variance(share, n)))
-    points = mean + deviation * np.linspace(-6, 6, 181)
+    points = mean + deviation * np.linspace(-6, 6, 12 * bins + 1)
     edges = np.r_[-np.inf, (points[1:] + points[:-1]) / 2, np.inf]
     if noise.distribution is None:
         return points, np.diff(ndtr((edges - mean) / deviation))
-    errors, weights, _ = binned(noise, 8)
+    errors, weights, _ = binned(noise, max(8, bins / 2))
     own = max(math.sqrt(mean * (1 - share)), 1e-9)
     return points, np.diff(portable.dot(ndtr((edges[:, None] - mean - errors) / own), weights))

@@ -8,6 +8,15 @@ import math
 from hubbub.schema import Schema
 
 
+def total_factor(schema: Schema) -> float:
+    """Return √(1 − 1/d), by which the known total of one-hot records reduces independent errors of their d counts.
+
+    >>> total_factor(Schema.one_hot(4)) ** 2, total_factor(Schema.bits(4))
+    (0.75, 1.0)
+    """
+    return math.sqrt(1 - 1 / schema.width) if schema.exclusive and schema.width > 1 else 1.0
+
+
 def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
     """Return σ of k copies of flipped whole records: σ² = N/(k(φ − 1)), φ^L = 1 + κN/k, or 2φ^K(φ^K − 1) = κN/k.
 

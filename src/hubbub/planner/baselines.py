@@ -7,32 +7,43 @@ from scipy.special import ndtri
 from hubbub.accountant import account
 from hubbub.errors import OPEN_UNIT, POSITIVE, check_real, check_type, check_whole
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.planner.asymptotics import discrete_laplace
+from hubbub.planner.asymptotics import discrete_laplace, total_factor
 from hubbub.planner.request import MAX_ROUNDS
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, Guarantee
 from hubbub.schema import Schema
 
 
-def central_stderr(schema: Schema, budget: Budget, rounds: int = 1) -> float:
-    """Return σ of one count if a trusted curator adds the noise: the reference for protocols that need none.
+def central_noise(schema: Schema, budget: Budget, rounds: int = 1) -> tuple[float, float | None]:
+    """Return σ of the noise that a trusted curator adds to one count, and its scale if it is a discrete Laplace one.
 
     Replacing a record changes h = ``schema.distance`` counts by one, in each of the rounds that share the budget. The
     better of the discrete Laplace mechanism of scale h·rounds/ε (:func:`hubbub.planner.asymptotics.discrete_laplace`)
     and the analytic Gaussian one, σ = √(h·rounds)/μ (:func:`hubbub.numeric.divergences.gaussian_signal`).
 
-    >>> round(central_stderr(Schema.one_hot(100), Budget(1.0, 1e-6)), 2)
-    2.8
-    >>> round(central_stderr(Schema.bits(13), Budget(1.0, 1e-6), rounds=4) / 52**0.5, 4)
-    4.2247
+    >>> central_noise(Schema.one_hot(4), Budget(1.0, 0.0))[1]
+    2.0
     """
     check_type("schema", schema, Schema)
     check_type("budget", budget, Budget)
     changes = schema.distance * check_whole("rounds", rounds, 1, MAX_ROUNDS)
-    laplace = discrete_laplace(changes / budget.epsilon) if budget.epsilon > 0 else math.inf
-    if budget.delta == 0:
-        return laplace
-    return min(laplace, math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta))
+    scale = changes / budget.epsilon if budget.epsilon > 0 else math.inf
+    laplace = discrete_laplace(scale) if budget.epsilon > 0 else math.inf
+    gaussian = math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta) if budget.delta > 0 else math.inf
+    return (laplace, scale) if laplace <= gaussian else (gaussian, None)
+
+
+def central_stderr(schema: Schema, budget: Budget, rounds: int = 1) -> float:
+    """Return σ of one count if a trusted curator adds the noise: the reference for protocols that need none.
+
+    That of :func:`central_noise`, less what the known total of one-hot records takes away.
+
+    >>> round(central_stderr(Schema.one_hot(100), Budget(1.0, 1e-6)), 2)
+    2.79
+    >>> round(central_stderr(Schema.bits(13), Budget(1.0, 1e-6), rounds=4) / 52**0.5, 4)
+    4.2247
+    """
+    return central_noise(schema, budget, rounds)[0] * total_factor(schema)
 
 
 def measurable_share(plan: Plan, error: float = 0.05, level: float = 0.95) -> float:

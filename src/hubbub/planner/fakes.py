@@ -15,7 +15,7 @@ from hubbub.accountant.calibration import draft
 from hubbub.errors import Infeasible
 from hubbub.noise import predicted_stderr
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records
+from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records, total_factor
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.flips import MAX_WHOLE_WIDTH, flip_stderr
 from hubbub.planner.request import Request
@@ -152,7 +152,8 @@ def _fewest_fakes(request: Request) -> Candidate:
             raise Infeasible("the flips alone meet the budget, without fakes")
         return result
 
-    return Candidate(math.sqrt(noise + request.n * q * (1 - q)) / (1 - 2 * q), [fewest], "shuffling")
+    flips = request.n * q * (1 - q) * total_factor(request.schema) ** 2
+    return Candidate(math.sqrt(noise + flips) / (1 - 2 * q), [fewest], "shuffling")
 
 
 def _smallest_flip(request: Request, share: float) -> Attempt:
@@ -201,7 +202,8 @@ def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release
     ways: list[tuple[float, Callable[[Budget], Calibrated]]] = [(laplace, by_laplace), (gaussian, by_gaussian)]
     ways.sort(key=lambda way: way[0])
     best = ways[0][0]
-    return Candidate(best * math.sqrt(hidden), [attempt for expected, attempt in ways if expected < 1.3 * best])
+    expected = best * math.sqrt(hidden) * total_factor(request.schema)
+    return Candidate(expected, [attempt for error, attempt in ways if error < 1.3 * best])
 
 
 def _flipped(request: Request, clear: Calibrated, budget: Budget) -> Calibrated:

@@ -12,7 +12,7 @@ from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
 from hubbub.noise import predicted_stderr
 from hubbub.numeric.ratios import flip_from_phi
-from hubbub.planner.asymptotics import local_flips, local_response, whole_records
+from hubbub.planner.asymptotics import local_flips, local_response, total_factor, whole_records
 from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
@@ -62,7 +62,7 @@ def split(request: Request) -> Candidate | None:
     """
     if not _shuffled(request) or request.joint or request.schema.width == 1:
         return None
-    expected = math.sqrt(request.schema.distance / request.signal)
+    expected = math.sqrt(request.schema.distance / request.signal) * total_factor(request.schema)
     attempt = partial(flipped, request, release="bits", trust="shuffling")
 
     def scaled(factor: float) -> Protocol:
@@ -84,7 +84,8 @@ def response(request: Request) -> Candidate | None:
 
 def flip_stderr(request: Request, k: int = 1) -> float:
     """Return the expected standard error of k copies of flipped whole records."""
-    return whole_records(request.schema, request.n, request.honest_users * request.signal, k)
+    sigma = whole_records(request.schema, request.n, request.honest_users * request.signal, k)
+    return sigma * total_factor(request.schema)
 
 
 def _shuffled(request: Request) -> bool:
@@ -98,7 +99,8 @@ def _whole_records(request: Request) -> bool:
 
 def _local_flip_stderr(request: Request) -> float:
     signal = request.signal if request.budget.delta > 0 else 0.0
-    return local_flips(request.schema, request.n, request.budget.epsilon / request.rounds, signal)
+    sigma = local_flips(request.schema, request.n, request.budget.epsilon / request.rounds, signal)
+    return sigma * total_factor(request.schema)
 
 
 def _local_response_stderr(request: Request) -> float:

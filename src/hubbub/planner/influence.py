@@ -9,6 +9,7 @@ import math
 
 from hubbub.accountant.overflow import max_messages
 from hubbub.errors import InvalidInput, check_type
+from hubbub.noise import known_total
 from hubbub.planner.costs import cost
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
@@ -21,17 +22,21 @@ def votes(protocol: Protocol, schema: Schema, sent: float, fakes: float = 0.0) -
 
     (s − kq − F·v)/(k(1 − 2q)), where the estimator takes F messages of the client for fakes, which show the label with
     probability v = q + (1 − 2q)·density; (s − q)/(1 − dq) for one category of d. With the k messages of an honest
-    client, (1 − q)/(1 − 2q) for any number of copies; with M single bits, (M − q)/(1 − 2q).
+    client, (1 − q)/(1 − 2q) for any number of copies; with M single bits, (M − q)/(1 − 2q). Where the counts add up to
+    the number of people, that of :func:`answer_votes`.
 
-    >>> one = Schema.one_hot(100)
+    >>> one = Schema.bits(100)
     >>> votes(Protocol(0.25), one, 1), votes(Protocol(0.25, k=4), one, 4), round(votes(Protocol(0.02), one, 0), 3)
     (1.5, 1.5, -0.021)
+    >>> one = Schema.one_hot(100)
     >>> round(votes(Protocol(0.02, release="bits"), one, 20), 2), votes(Protocol(1 / 128, release="category"), one, 1)
-    (20.81, 4.535714285714286)
+    (20.64, 4.535714285714286)
     """
     q, k = protocol.q, protocol.k
     if protocol.sends_category:
         return (sent - q) / (1 - schema.width * q)
+    if known_total(schema, protocol):
+        return answer_votes(schema.width, q, sent / k, category=False)
     shows = q + (1 - 2 * q) * schema.density
     return (sent - k * q - fakes * shows) / (k * (1 - 2 * q))
 

@@ -3,6 +3,8 @@
 The error of a count is a whole number of messages, less its mean, divided by the gain k(p − q) of one person. Margins
 come from its distribution, not from its standard error:
 
+- **labels of which everyone has exactly one**: their counts add up to n, and the error is that of the difference to the
+  mean of the other labels, with the distribution of the estimate (:func:`hubbub.noise.count_noise`);
 - **fakes of the shuffler alone**, and strings: the quantile of the distribution that the shuffler draws from;
 - **little noise**, a standard deviation of at most 12 messages: the quantile of the sum of all flips and fakes, for the
   data for which it is largest. Of more than 128 people, some numbers of people with a label stand for others, with a
@@ -17,25 +19,25 @@ come from its distribution, not from its standard error:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
 from hubbub.fakes import Fakes
-from hubbub.noise import fake_noise, predicted_stderr, thinned
+from hubbub.noise import count_noise, fake_noise, known_total, predicted_stderr, thinned, total_noise
+from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
-from hubbub.numeric.population import LITTLE, poisson
+from hubbub.numeric.population import LITTLE, CountNoise, poisson
 from hubbub.numeric.tails import ErrorSums
-from hubbub.planner.asymptotics import discrete_laplace
-from hubbub.planner.baselines import central_stderr
+from hubbub.planner.baselines import central_noise
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.precision import LEVEL, normal_quantile
 from hubbub.plans import MAX_ROUNDS, Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Protocol
+from hubbub.protocol import Noise, Protocol
 from hubbub.questions import Choice, Cross, Flag, Number
 from hubbub.schema import Schema
 from hubbub.surveys.answers import answer_noise, excess_of
@@ -82,6 +84,9 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
     if plan.schema.questions is not None:
         reject("the plan", "not be that of a survey; question_margins has the margins of its questions")
     protocol, schema, n = plan.protocol, plan.schema, plan.n
+    if known_total(schema, protocol):
+        error = count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes))
+        return _half_width(error, miss, heavy=_heavy(protocol.noise[0]))
     gain = 1 - schema.width * protocol.q if protocol.sends_category else protocol.k * (1 - 2 * protocol.q)
     spread = gain * predicted_stderr(schema, protocol, n)
     parts = _fakes(schema, protocol, n, wide=spread > LITTLE)
@@ -276,16 +281,27 @@ def central_margin(schema: Schema, budget: Budget, rounds: int = 1, level: float
 
     The discrete Laplace distribution exceeds m in absolute value with probability 2a^(m+1)/(1 + a), a = e^(−1/scale).
 
-    >>> one = Schema.one_hot(4), Budget(1.0, 1e-6)
-    >>> central_margin(*one), round(1.96 * central_stderr(*one), 2)
-    (6.0, 5.49)
+    >>> central_margin(Schema.at_most(1, 4), Budget(1.0, 1e-6)), central_margin(Schema.one_hot(4), Budget(1.0, 1e-6))
+    (6.0, 5.0000...)
     """
     miss = 1 - check_real("level", level, OPEN_UNIT)
-    stderr = central_stderr(schema, budget, check_whole("rounds", rounds, 1, MAX_ROUNDS))
-    if budget.epsilon > 0 and stderr == discrete_laplace(scale := schema.distance * rounds / budget.epsilon):
+    sigma, scale = central_noise(schema, budget, check_whole("rounds", rounds, 1, MAX_ROUNDS))
+    if schema.exclusive and schema.width > 1:
+        law = None if scale is None else _discrete_laplace(scale)
+        return _half_width(total_noise(schema.width, sigma**2, 1.0, law, alike=True), miss, heavy=scale is not None)
+    if scale is not None:
         whole = math.ceil(scale * math.log(2 / (miss * (1 + math.exp(-1 / scale)))) - 1 - 1e-9)
         return max(0.0, float(whole))
-    return normal_quantile(1 - miss) * stderr
+    return normal_quantile(1 - miss) * sigma
+
+
+def _discrete_laplace(scale: float) -> Distribution | None:
+    """Return P(k) ∝ e^(−|k|/scale) without tails below e^(−40); None if it is too wide for a table."""
+    if scale > LARGEST / 100:
+        return None
+    reach = math.ceil(40 * scale)
+    masses = portable.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
+    return Distribution(-reach, masses / masses.sum())
 
 
 def laplace_factor(level: float = LEVEL) -> float:
@@ -366,16 +382,23 @@ def _single(plan: Plan, place: int, miss: float) -> float:
     variance = answer_variances(schema, protocol, n)[place]
     gain = 1 - (size if category else 2) * noise.q
     error = answer_noise(noise, size, n, variance, gain, category=category, batches=1)
-    exact = error.distribution
-    if exact is not None:
-        slack = error.slack if size > 2 else 0.0  # the difference of two draws has no other errors than these
-        return (_beyond([(1.0, exact, error.centre)], miss) + slack) / error.gain
     deviation = math.sqrt(error.variance + max(0.0, n * error.growth))
     if category and gain * deviation <= LITTLE:
         flips = _Flips(n, 1, 1 - (size - 1) * noise.q, noise.q, gain * deviation)
         return _worst(flips, [(1.0, Distribution(0, np.ones(1)), 0.0)], miss) / gain
-    heavy = noise.shuffler_fakes is not None and excess_of(noise.shuffler_fakes) > 0
-    return _quantile(miss, heavy=heavy) * deviation + 0.5 / error.gain
+    return _half_width(replace(error, variance=deviation**2), miss, heavy=_heavy(noise))
+
+
+def _half_width(error: CountNoise, miss: float, *, heavy: bool) -> float:
+    """Return the people that an error exceeds with probability miss: by its distribution, or by its deviation."""
+    if error.distribution is not None:
+        return (_beyond([(1.0, error.distribution, error.centre)], miss) + error.slack) / error.gain
+    return _quantile(miss, heavy=heavy) * math.sqrt(error.variance) + 0.5 / error.gain
+
+
+def _heavy(noise: Noise) -> bool:
+    """Return True if the tails of the fakes are longer than normal ones."""
+    return noise.shuffler_fakes is not None and excess_of(noise.shuffler_fakes) > 0
 
 
 def _quantile(miss: float, *, heavy: bool) -> float:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
-from hubbub.noise import FakeCount, fake_noise
+from hubbub.noise import FakeCount, count_noise, fake_noise, known_total
 from hubbub.numeric import portable
+from hubbub.numeric.population import sampled_count
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
 from hubbub.questions import Number
@@ -28,6 +29,7 @@ WITHIN = Interval(0.0, 1.0, open_low=True)
 MAX_EXACT_SPREAD = 1000.0
 """Standard deviation in messages up to which counts are whole numbers; larger ones are computed in larger steps."""
 WINDOW = 26.0  # width of the table in standard deviations; beyond it lies a probability of less than 10⁻⁷
+BINS = 200  # to a standard deviation, if the counts of all labels add up to n
 STEPS = 40  # halvings that find a quantile
 
 
@@ -228,9 +230,15 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
 
     A person shows the label in k messages with probability ``own`` each if they hold it, else with ``other``: their
     characteristic function is f = share·(1 + own·z)^k + (1 − share)(1 + other·z)^k, z = e^(iθ) − 1, and that of all
-    people is f^n. Fakes are independent of them.
+    people is f^n. Fakes are independent of them. Where the counts of all labels add up to n, the error is that of the
+    estimate (:func:`hubbub.noise.count_noise`), beside a binomial number of people.
     """
     own, other, k, gain, noise = 1.0, 0.0, 1, 1.0, FakeCount(0.0, 0.0)
+    if protocol is not None and known_total(schema, protocol):
+        added = fake_noise(schema, protocol, n, protocol.fixed_fakes)
+        points, weights = sampled_count(share, n, count_noise(schema, protocol, n, added), BINS)
+        step = float(points[1] - points[0])
+        return _Errors(points + step / 2 - n * share, np.cumsum(weights / weights.sum()), step, 1.0)
     if protocol is not None:
         q, k = protocol.q, protocol.k
         own, other = (1 - (schema.width - 1) * q, q) if protocol.sends_category else (1 - q, q)

@@ -21,17 +21,15 @@ from hubbub.canonical import Fields, Json, legal
 from hubbub.noise import (
     WIDEST,
     drawn_sum,
+    flip_noise,
     noise_document,
     noise_from_document,
     pooled_noise,
-    smooth,
-    trimmed,
+    total_noise,
     users_shown,
 )
 from hubbub.numeric import portable
-from hubbub.numeric.binomial import binomial
-from hubbub.numeric.distributions import Distribution
-from hubbub.numeric.estimation import category_variance
+from hubbub.numeric.estimation import category_variance, counts_of_total
 from hubbub.numeric.population import CountNoise
 from hubbub.numeric.tails import ErrorSums
 from hubbub.plans import Plan
@@ -116,7 +114,7 @@ def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
         messages = tally.counts[attribute.start : attribute.stop].astype(np.float64)
         size, n = attribute.size, tally.n
         gain = 1 - (size if category else 2) * noise.q
-        values = (messages - messages.mean()) / gain + n / size
+        values = counts_of_total(messages, n, gain)
         values.setflags(write=False)
         variance, growth = _variance(noise, size, n, messages.sum(), category=category, batches=tally.batches)
         drawn = noise.shuffler_fakes
@@ -166,12 +164,7 @@ def answer_noise(
 
 @functools.lru_cache(64)
 def _uncategorized(noise: Noise, size: int, n: int, variance: float, gain: float, batches: int) -> CountNoise:
-    """Return the error F_c − F̄ of one count, d/(d − 1) of which is F_c minus the mean of the others.
-
-    Among two categories it is the difference of two draws, or of flips: Bin(2n, q) of 2n messages. The mean of more
-    than one other category, of which the variance is s²/(d − 1), is close enough to normal. The number of users' fakes
-    is known, so that the mean F̄ is, too.
-    """
+    """Return the error of one count; the number of users' fakes is known, so that their mean is, too."""
     error = variance * (1 - 1 / size)
     if batches == 0 or (noise.shuffler_fakes is None and gain**2 * variance > WIDEST**2):
         return CountNoise(variance=error, gain=gain)
@@ -179,20 +172,8 @@ def _uncategorized(noise: Noise, size: int, n: int, variance: float, gain: float
         known = users_shown(variance, error)
         return CountNoise(variance=error, distribution=known, centre=variance, slack=1e-6)
     if noise.shuffler_fakes is None:
-        shown: Distribution | None = binomial(n * (2 if size == 2 else 1), noise.q, tail=60.0)
-        twice = shown
-    else:
-        shown = drawn_sum(noise.shuffler_fakes, 0.0, batches)
-        twice = None if shown is None else shown.plus(shown.flipped(0))
-    if shown is None or twice is None:
-        return CountNoise(variance=error, gain=gain)
-    whole = twice if size == 2 else smooth(trimmed(shown), gain**2 * variance / (size - 1))
-    if whole is None:
-        return CountNoise(variance=error, gain=gain)
-    whole = trimmed(whole)
-    centre = float(portable.dot(np.arange(whole.low, whole.high + 1), whole.pmf))
-    slack = 1e-6 if size == 2 and noise.clear else 0.5
-    return CountNoise(variance=error, gain=gain * size / (size - 1), distribution=whole, centre=centre, slack=slack)
+        return flip_noise(size, n, noise.q, variance, gain)
+    return total_noise(size, variance, gain, drawn_sum(noise.shuffler_fakes, 0.0, batches), alike=True)
 
 
 def pooled_counts(parts: Sequence[AnswerCounts], people: Sequence[int]) -> AnswerCounts:
