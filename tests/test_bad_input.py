@@ -601,7 +601,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Plan.from_json",
         {"text": PLAN.to_json().replace("plan 2", "plan 1")},
         WireError,
-        "the format of the plan must be 'hubbub plan 2'",
+        "the format of the plan must be 'hubbub plan 3'",
     ),
     (
         "Plan.from_json",

@@ -58,7 +58,7 @@ if _typing.TYPE_CHECKING:
         smallest_n,
     )
     from hubbub.plans import Plan
-    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
+    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Odds, Total
     from hubbub.protocol import Fakes, Noise, Protocol
     from hubbub.questions import Choice, Cross, Flag, Number, Scale
     from hubbub.records import Collection
@@ -123,7 +123,7 @@ _MODULES = {
         "smallest_n",
     ),
     "plans": ("Plan",),
-    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
+    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Odds", "Total"),
     "protocol": ("Fakes", "Noise", "Protocol"),
     "questions": ("Choice", "Cross", "Flag", "Number", "Scale"),
     "records": ("Collection",),
@@ -195,6 +195,7 @@ __all__ = [
     "Number",
     "NumberComparison",
     "NumberEstimate",
+    "Odds",
     "Outline",
     "Plan",
     "PlanMismatch",

@@ -11,19 +11,19 @@ from typing import Self, cast
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.curves import PrivacyCurve
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
-from hubbub.privacy import Basis, Guarantee, Total
+from hubbub.privacy import Basis, Guarantee, Odds, Total, guess_rate, success_rate
 from hubbub.protocol import Fakes, Noise, Protocol
 from hubbub.releases import PEOPLE
 from hubbub.schema import Schema
 
 HEADER = 20
 """Bytes of a message before its payload: magic, version, release, and 16 bytes of the plan's id."""
-FORMAT = "hubbub plan 2"
+FORMAT = "hubbub plan 3"
 MAX_PEOPLE = 10**10
 MAX_ROUNDS = 10**6
 STDERR = Interval(0.0, 1e300, open_low=True)
 # Left out arguments of a plan, which is given defaults when it is created.
-_NO_TOTAL, _NO_CURVE = cast("Total", None), cast("PrivacyCurve", None)
+_NO_TOTAL, _NO_CURVE, _NO_ODDS = cast("Total", None), cast("PrivacyCurve", None), cast("Odds", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,8 @@ class Plan:
     """Certified points of δ(ε) of one round, under the assumptions of the guarantee; by default its own (ε, δ).
 
     Ledgers, on devices too, compute the cost of any number of rounds from them."""
+    odds: Odds = _NO_ODDS
+    """How often a guess between two answers of one person is right, at most; by default by basic composition."""
     id: str = field(init=False, compare=False)
     """SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
 
@@ -86,6 +88,9 @@ class Plan:
             object.__setattr__(self, "curve", PrivacyCurve((point,)))
         check_type("total", self.total, Total)
         check_type("curve", self.curve, PrivacyCurve)
+        if self.odds is _NO_ODDS:
+            object.__setattr__(self, "odds", basic_odds(self.curve, self.rounds, claim.assumptions.collusion_epsilon))
+        check_type("odds", self.odds, Odds)
 
     @property
     def payload(self) -> int:
@@ -138,7 +143,18 @@ class Plan:
         """
         if not isinstance(text, str | bytes):
             reject("text", f"be the JSON of a plan as str or bytes, not {kind_of(text)}")
-        parts = ("schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve")
+        parts = (
+            "schema",
+            "n",
+            "honest_fraction",
+            "protocol",
+            "guarantee",
+            "stderr",
+            "rounds",
+            "total",
+            "curve",
+            "odds",
+        )
         read = Fields(parse(text, "the plan"), "the plan", "format", "id", *parts)
         if read.text("format") != FORMAT:
             raise WireError(f"the format of the plan must be {FORMAT!r}")
@@ -153,6 +169,7 @@ class Plan:
                 rounds=read.whole("rounds"),
                 total=Total.from_document(read["total"], "the total of the plan"),
                 curve=PrivacyCurve.from_document(read["curve"], "the curve of the plan"),
+                odds=Odds.from_document(read["odds"], "the odds of the plan"),
             )
         if read.text("id") != plan.id:
             raise WireError("the id of the plan must be the digest of its content")
@@ -170,6 +187,7 @@ class Plan:
             "rounds": self.rounds,
             "total": self.total.to_document(),
             "curve": self.curve.to_document(),
+            "odds": self.odds.to_document(),
         }
 
     def __str__(self) -> str:
@@ -236,6 +254,21 @@ def basic_total(guarantee: Guarantee, rounds: int) -> Total:
     return Total(
         math.nextafter(rounds * epsilon, math.inf) if epsilon else 0.0,
         min(1.0, math.nextafter(rounds * delta, math.inf)) if delta else 0.0,
+    )
+
+
+def basic_odds(curve: PrivacyCurve, rounds: int, collusion: float) -> Odds:
+    """Return odds by basic composition, which devices can compute: 1 − (1 − δ(0))^rounds, and the sum of all pure ε.
+
+    >>> basic_odds(PrivacyCurve(((0.0, 0.5),)), 2, math.inf)
+    Odds(round=0.75, total=0.875, collusion=1.0, collusion_total=1.0)
+    """
+    one = curve.delta(0.0)
+    return Odds(
+        round=guess_rate(one),
+        total=guess_rate(min(1.0, (1 - (1 - one) ** rounds) * (1 + 1e-12))),
+        collusion=guess_rate(2 * success_rate(collusion) - 1),
+        collusion_total=guess_rate(2 * success_rate(rounds * collusion) - 1),
     )
 
 

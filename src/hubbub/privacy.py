@@ -73,6 +73,10 @@ class Basis(StrEnum):
         reject("value", "be 'exact' or 'proven'", value)
 
 
+ODDS = ("round", "total", "collusion", "collusion_total")
+HALF = Interval(0.5, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A target: (ε,δ)-differential privacy for the replacement of one record; δ = 0 asks for pure privacy.
@@ -125,6 +129,51 @@ class Total:
         read = Fields(value, what, "epsilon", "delta")
         with legal(what):
             return cls(read.limit("epsilon"), read.real("delta"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """Certified success rates of the best guess between two equally likely answers of one person, all else known.
+
+    ½(1 + δ(0)) by the plan's own curve at its honest fraction, where any plan with the same ε may allow up to
+    (e^ε + δ)/(e^ε + 1). Each is an average over all outcomes: some tell more, with a probability that δ limits.
+
+    >>> Odds(round=0.55, total=0.55, collusion=1.0, collusion_total=1.0).round
+    0.55
+    """
+
+    round: float
+    """From one round."""
+    total: float
+    """From all rounds together."""
+    collusion: float
+    """From one round, if shuffler and analyzer collude."""
+    collusion_total: float
+    """From all rounds, if they do."""
+
+    def __post_init__(self) -> None:
+        for name in ODDS:
+            object.__setattr__(self, name, check_real(name, getattr(self, name), HALF))
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the rates as a JSON object."""
+        return {name: getattr(self, name) for name in ODDS}
+
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the odds") -> Self:
+        """Read the rates from a JSON object."""
+        read = Fields(value, what, *ODDS)
+        with legal(what):
+            return cls(**{name: read.real(name) for name in ODDS})
+
+
+def guess_rate(delta: float) -> float:
+    """Return ½(1 + δ(0)), rounded up to nine digits.
+
+    >>> guess_rate(0.0), guess_rate(0.08222574009), guess_rate(1.0)
+    (0.5, 0.541112871, 1.0)
+    """
+    return min(1.0, math.ceil((0.5 + 0.5 * delta) * (1 + 1e-12) * 10**9 - 1e-3) / 10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

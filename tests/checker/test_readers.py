@@ -73,7 +73,7 @@ def test_numbers_of_plans_are_doubles() -> None:
             reader(other)
 
 
-@pytest.mark.parametrize("text", [None, 7, {"format": "hubbub plan 2"}, bytearray(b"{}")])
+@pytest.mark.parametrize("text", [None, 7, {"format": "hubbub plan 3"}, bytearray(b"{}")])
 def test_other_types_are_refused(text: Any) -> None:
     for reader in (hb.load_plan, verify):
         with pytest.raises(hb.errors.InvalidInput):

@@ -20,7 +20,7 @@ from hubbub.checker import questions
 from hubbub.checker.fields import epsilon, keys, real, truth, whole
 from hubbub.errors import WireError
 
-FORMAT = "hubbub plan 2"
+FORMAT = "hubbub plan 3"
 GRID = 2**48
 MAX_USERS, MAX_COPIES, MAX_FAKES = 10**10, 10**6, 10**12
 KINDS = ("bits", "one_hot", "at_most", "survey", "strings")
@@ -28,7 +28,8 @@ RELEASES = ("records", "bits", "category", "strings")
 MAX_STRING = 4096
 USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
 PLAN = {
-    "format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve"
+    "format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve",
+    "odds",
 }  # fmt: skip
 MAX_ROUNDS, MAX_POINTS = 10**6, 64
 GUARANTEE = {"epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions"}
@@ -76,6 +77,16 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class Odds:
+    """The success rates of a guess between two answers: from one round, from all, and the same under collusion."""
+
+    round: Fraction
+    total: Fraction
+    collusion: Fraction
+    collusion_total: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Everything in a plan that its privacy guarantee depends on; ``None`` stands for an infinite ε."""
 
@@ -101,6 +112,7 @@ class Claim:
     total_delta: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
     """Points (ε, δ) claimed for one round, with ε rising and δ falling."""
+    odds: Odds
     answers: tuple[Answers, ...] = ()
     """The attributes of a survey of several ones; ``flip`` is then their smallest, and ``fakes`` is 0."""
     free: bool = True
@@ -199,6 +211,7 @@ def read(text: str | bytes) -> Claim:
         total_epsilon=total,
         total_delta=real(value["total"], "delta", 0, 1),
         curve=_curve(value["curve"]),
+        odds=_odds(value["odds"]),
         answers=answers if len(noise) > 1 else (),
         free=questions.free(schema),
     )
@@ -226,6 +239,16 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
     if any(a[0] >= b[0] or a[1] < b[1] for a, b in pairwise(points)):
         raise WireError("along the curve, epsilon must rise and delta must not")
     return tuple(points)
+
+
+def _odds(value: Any) -> Odds:
+    """Read the success rates."""
+    names = ("round", "total", "collusion", "collusion_total")
+    keys(value, set(names), "the odds")
+    found = [real(value, name, 0, 1) for name in names]
+    if min(found) < Fraction(1, 2):
+        raise WireError("the odds must be at least 1/2")
+    return Odds(*found)
 
 
 def _unused(value: dict[str, Any], guarantee: dict[str, Any]) -> None:

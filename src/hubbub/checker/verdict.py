@@ -57,7 +57,13 @@ def verify(text: str | bytes, *, watch: Watch = silent) -> Verdict:
     """
     claim = read(text)
     guarantee, best = _guarantee(claim, watch)
-    parts = (guarantee, _total(claim, guarantee, watch), _collusion(claim), _count(claim))
+    parts = (
+        guarantee,
+        _total(claim, guarantee, watch),
+        _collusion(claim),
+        _count(claim),
+        _odds(claim, guarantee, watch),
+    )
     states = [part.state for part in parts]
     state = next((one for one in (State.FALSE, State.NOT_CONFIRMED) if one in states), State.CONFIRMED)
     return Verdict(
@@ -167,6 +173,35 @@ def _count(claim: Claim) -> Part:
     ratio = (1 - claim.flip) / claim.flip if claim.flip else Fraction(0)
     true = claim.flip > 0 and exceeds_pure(claim.count_epsilon, [(ratio, claim.copies * claim.max_set)])
     return _pure_part("count_epsilon", "the number of one user's messages", true)
+
+
+def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
+    """Decide the success rates of a guess between two answers: a rate r of one round says δ(0) ≤ 2r − 1.
+
+    The distances of rounds add up. Of pure ε, a rate is at most e^ε/(1 + e^ε): r/(1 − r) is the likelihood ratio.
+    """
+    apart, own = 2 * claim.odds.round - 1, claim.odds
+    if (own.collusion < 1 and _beyond_pure(claim, own.collusion, 1)) or (claim.flip == 0 and own.collusion_total < 1):
+        return Part("odds", State.FALSE, "a guess from all messages of one person may be right more often")
+    if guarantee.state is not State.CONFIRMED:
+        return Part("odds", State.NOT_CONFIRMED, "the guarantee is not confirmed either")
+    if apart < 1:
+        found, _ = _guarantee(replace(claim, epsilon=Fraction(0), delta=apart), watch)
+        if found.state is not State.CONFIRMED:
+            return replace(found, name="odds")
+    added = 2 * own.total - 1 >= min(Fraction(1), claim.rounds * apart)
+    if not added or (own.collusion_total < 1 and _beyond_pure(claim, own.collusion_total, claim.rounds)):
+        reason = "those of several rounds are below what they add up to, and this checker does not compose curves"
+        return Part("odds", State.NOT_CONFIRMED, reason)
+    return Part("odds", State.CONFIRMED, f"a guess from one round is right with probability {_text(own.round)} at most")
+
+
+def _beyond_pure(claim: Claim, rate: Fraction, rounds: int) -> bool:
+    """Return True if the likelihood ratio of all messages of one user may be above that of a success rate below 1."""
+    if claim.flip == 0:
+        return True
+    ratio = math.prod((one**power for one, power in odds(claim)), start=Fraction(1))
+    return ratio**rounds > rate / (1 - rate)
 
 
 def _pure_part(name: str, what: str, true: bool) -> Part:

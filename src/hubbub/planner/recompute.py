@@ -7,17 +7,21 @@ from hubbub.accountant import account, curve
 from hubbub.accountant.accounting import VIEWS, honest_users
 from hubbub.accountant.analysis import MARGIN, needs
 from hubbub.accountant.cases.local import collusion, count_leak
+from hubbub.accountant.odds import certified_odds
 from hubbub.accountant.repeated import assumed_curve, repeated_epsilon, round_curve
 from hubbub.errors import FalseClaim, check_real, check_type, check_whole
 from hubbub.noise import predicted_stderr
 from hubbub.numeric.rounding import up
 from hubbub.plans import MAX_ROUNDS, Plan, basic_total
-from hubbub.privacy import BUDGET_DELTA, Basis, Total, TrustModel
+from hubbub.privacy import BUDGET_DELTA, ODDS, Basis, Total, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 ROUNDING = 1e-9
 """Relative amount by which a recomputed standard error may differ from the claimed one: machines round differently."""
+
+ODDS_ROUNDING = 1e-9
+"""The last digit of odds, which machines may round differently."""
 
 
 def plan_from(
@@ -60,7 +64,8 @@ def with_rounds(plan: Plan, rounds: int, delta: float | None = None, *, coarse: 
     claim = replace(plan.guarantee, lower_bound=0.0)  # the search for the plan knew no attack
     share, schema = plan.honest_fraction, plan.schema
     points = round_curve(plan.protocol, schema, plan.n, share, claim, rounds, coarse=coarse)
-    plan = replace(plan, curve=points)
+    odds = certified_odds(points, rounds, plan.guarantee.assumptions.collusion_epsilon)
+    plan = replace(plan, curve=points, odds=odds)
     basic = basic_total(plan.guarantee, rounds)
     if delta is None and (rounds == 1 or basic.delta >= 1):
         return replace(plan, rounds=rounds, total=basic)
@@ -71,7 +76,7 @@ def with_rounds(plan: Plan, rounds: int, delta: float | None = None, *, coarse: 
 
 
 def verify(plan: Plan) -> Plan:
-    """Return the plan if its guarantee, its assumptions and its standard error hold; raise FalseClaim otherwise.
+    """Return the plan if its guarantee, assumptions, odds and standard error hold; raise FalseClaim otherwise.
 
     The claimed (ε,δ) must be proven here by a theorem that assumes no more than claimed, at the claimed fraction of
     honest users. Claiming less privacy than holds, or more assumptions than needed, is legal. The certificate is
@@ -91,6 +96,7 @@ def verify(plan: Plan) -> Plan:
         )
     _verify_curve(plan)
     _verify_total(plan)
+    _verify_odds(plan)
     expected = predicted_stderr(schema, protocol, plan.n)
     if not math.isclose(expected, plan.stderr, rel_tol=ROUNDING):
         raise FalseClaim(f"the plan claims a standard error of {plan.stderr:.6g}, but it is {expected:.6g}")
@@ -173,6 +179,16 @@ def _verify_total(plan: Plan) -> None:
             f"the plan claims a total of ({total.epsilon:.6g}, {total.delta:.3g})-DP for {rounds}, but the proven "
             f"total at this δ is ε = {proven:.6g}"
         )
+
+
+def _verify_odds(plan: Plan) -> None:
+    """Check that the curve, and the claimed privacy under collusion, give at most the claimed odds."""
+    proven = certified_odds(plan.curve, plan.rounds, plan.guarantee.assumptions.collusion_epsilon)
+    for name in ODDS:
+        claimed, found = getattr(plan.odds, name), getattr(proven, name)
+        if claimed < found - ODDS_ROUNDING:
+            what = name.replace("_", ", ")
+            raise FalseClaim(f"the plan claims odds ({what}) of {claimed:.9g}, but {found:.9g} is proven")
 
 
 def _trusted(trust: TrustModel) -> str:
