@@ -4,11 +4,14 @@ import itertools
 import math
 from collections.abc import Iterable
 
+import mpmath
 import numpy as np
 import pytest
 
 from hubbub.accountant import account
-from hubbub.accountant.analysis import Analysis
+from hubbub.accountant.analysis import MARGIN, Analysis, unknown
+from hubbub.accountant.cases import positions
+from hubbub.accountant.theorems import fakes as fakes_theorem
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.privacy import Basis
@@ -121,3 +124,33 @@ def test_rounded_logarithms_do_not_lower_delta() -> None:
             honest=1,
         )
         assert exact <= curve.delta(1.0) <= exact * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-40])
+def test_a_machine_that_rounds_differently_confirms_the_epsilon(delta: float) -> None:
+    exact = -math.log(delta)
+
+    def other(share: float) -> Analysis:
+        return Analysis(
+            upper=lambda epsilon: -epsilon * (1 - share),
+            lower=unknown,
+            basis=Basis.PROVEN,
+            method="",
+            guess=1.0,
+            honest=1,
+            solve=lambda _: (exact, exact),
+        )
+
+    found = other(0.0).epsilon(delta)[1]
+    assert other(MARGIN / 2).certifies(found, delta)
+    assert found <= exact * (1 + 2 * MARGIN)
+
+
+@pytest.mark.parametrize("power", range(2, 600, 23))
+def test_rounded_logarithms_do_not_lower_the_delta_of_fakes_alone(power: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    delta = 3.0**-power
+    monkeypatch.setattr(fakes_theorem, "uniform_delta", lambda *_: delta)
+    found = positions.fakes_alone(Schema.one_hot(2), 1, 0.5, 600, 100)
+    with mpmath.workdps(40):
+        exact = mpmath.log(mpmath.mpf(delta))
+        assert exact <= found <= exact + 2e-12

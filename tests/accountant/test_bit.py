@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.accountant.theorems import pair as windows
 from hubbub.accountant.theorems.bit import certified_epsilon, cut_blocks, log_delta, partition, pure_epsilon, supremum
 from hubbub.errors import InvalidInput
 
@@ -361,3 +362,18 @@ def test_delta_increases_with_copies() -> None:
 def test_bad_input(call: object) -> None:
     with pytest.raises(InvalidInput):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("q", "epsilon"), [(0.1, 0.05), (0.1, 0.5), (0.25, 0.5), (0.25, 0.9)])
+@pytest.mark.parametrize("decay", [1.0, 4.0])
+def test_nodes_that_are_dropped_are_allowed_for(
+    decay: float, q: float, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among these crowds are some of which the last node alone is dropped."""
+    monkeypatch.setattr(windows, "DECAY", decay)
+    tilts, _ = windows.tilted(q, 1, np.array([epsilon]), 1)
+    for n in range(2, 40):
+        for ones, zeros in ((n, 0), (0, n)):
+            window = windows.Window(tilts, np.array([0]), np.array([float(ones)]), np.array([float(zeros)]))
+            exact = windows.enumerated(ones, zeros, q, epsilon, 1)
+            assert exact <= window.bound(1)[0]

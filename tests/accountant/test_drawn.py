@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from hubbub.accountant import account
 from hubbub.accountant.theorems import drawn, fakes, split
 from hubbub.numeric.binomial import binomial_pmf
+from hubbub.numeric.distributions import Distribution
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
@@ -123,3 +125,50 @@ def test_more_users_than_the_combination_counts_do_not_raise_delta() -> None:
     assert deltas == sorted(deltas, reverse=True)
     assert [one.assumptions.honest for one in found] == [5, 5, 5, 5], "the theorem counts on five of them"
     assert [one.lower_bound for one in found[1:]] == [0.0, 0.0, 0.0], "an attack on five users is none on more"
+
+
+EXACT = [(1, 0.25, Fakes.laplace(2.0, 6)), (5, 0.1, Fakes.laplace(1.0, 5)), (4, 0.3, Fakes.gaussian(1.0, 3))]
+SHARES = (0.0, 0.1, 0.3, 0.6, 0.9)
+
+
+def largest(n: int, q: float, noise: Fakes, epsilon: float) -> float:
+    """Return δ of one position, the largest of all collections and both orders."""
+    return max(float(np.maximum(one - math.exp(epsilon) * two, 0.0).sum()) for one, two in pairs(n, q, noise))
+
+
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """Keep no cover from before the test, and none after it."""
+    drawn.cover.cache_clear()
+    yield
+    drawn.cover.cache_clear()
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize(("n", "q", "noise"), EXACT)
+def test_tails_that_are_cut_off_are_allowed_for(
+    n: int, q: float, noise: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawn, "LACKING", drawn.LACKING / drawn.CUT * 2e-3)
+    monkeypatch.setattr(drawn, "CUT", 2e-3)
+    for epsilon in (share * math.log((1 - q) / q) for share in SHARES):
+        assert largest(n, q, noise, epsilon) <= drawn.cover(n, q, noise).delta(epsilon)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize(("n", "q", "noise"), EXACT)
+def test_probabilities_that_err_by_what_is_stated_are_allowed_for(
+    n: int, q: float, noise: Fakes, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = drawn._neighbours
+
+    def erring(*arguments: object) -> tuple[Floats, Floats]:
+        one, two = exact(*arguments)  # type: ignore[arg-type]
+        return one * (1 - side * drawn.ERROR), two * (1 + side * drawn.ERROR)
+
+    monkeypatch.setattr(drawn, "_neighbours", erring)
+    for epsilon in (share * math.log((1 - q) / q) for share in SHARES):
+        for ones in range(n):
+            found = drawn._Curve.of(ones, n - 1 - ones, q, Distribution(0, noise.pmf)).at(epsilon)
+            for one, two in pairs(n, q, noise)[2 * ones : 2 * ones + 2]:
+                assert float(np.maximum(one - math.exp(epsilon) * two, 0.0).sum()) <= found

@@ -13,7 +13,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubbub.accountant import calibrate
-from hubbub.accountant.theorems.fakes import change_loss, either_loss, poisson_delta, swap_delta, uniform_delta
+from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import fakes
+from hubbub.accountant.theorems.fakes import (
+    change_loss,
+    either_loss,
+    poisson_bounds,
+    poisson_delta,
+    swap_bounds,
+    swap_delta,
+    uniform_bounds,
+    uniform_delta,
+)
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.inversion import least_real
 from hubbub.privacy import Budget
@@ -46,8 +57,8 @@ def binomial_mean(epsilon: float, m: int, chance: mpmath.mpf) -> mpmath.mpf:
 
 def histograms(records: tuple[int, ...], m: int, categories: int) -> dict[tuple[int, ...], Fraction]:
     ways: Counter[tuple[int, ...]] = Counter()
-    for fakes in itertools.product(range(categories), repeat=m):
-        count = Counter(records + fakes)
+    for drawn in itertools.product(range(categories), repeat=m):
+        count = Counter(records + drawn)
         ways[tuple(count[c] for c in range(categories))] += 1
     return {seen: Fraction(number, categories**m) for seen, number in ways.items()}
 
@@ -299,3 +310,70 @@ def test_bad_input(call: object) -> None:
     assert callable(call)
     with pytest.raises(InvalidInput):
         call()
+
+
+@pytest.mark.parametrize("depth", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_numbers_of_fakes_outside_of_the_window_are_allowed_for(
+    depth: float, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = [uniform_bounds(epsilon, 2000, 5), poisson_bounds(epsilon, 2000.0, 5)]
+    monkeypatch.setattr(fakes, "DEPTHS", (depth,))
+    again = [uniform_bounds(epsilon, 2000, 5), poisson_bounds(epsilon, 2000.0, 5)]
+    for (low, high), found in zip(exact, again, strict=True):
+        assert found[0] <= low <= high <= found[1]
+
+
+@pytest.mark.parametrize("m", [2000, 10**8])
+def test_a_central_probability_that_errs_by_what_it_states_is_allowed_for(
+    m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    central = fakes._central
+    exact = math.sqrt(math.prod(uniform_bounds(1e-4, m, 5)))
+    for side in (-1, 1):
+        error = mpf("0.9e-11") + mpf("0.8e-15") * mpf(2 * m // 5)
+        monkeypatch.setattr(fakes, "_central", lambda n, c, e=float(side * error): central(n, c) * (1 + e))
+        low, high = uniform_bounds(1e-4, m, 5)
+        assert low <= exact <= high
+
+
+def test_the_exponents_of_a_swap_are_allowed_for() -> None:
+    for i in range(1, 30):
+        scale, shift = 3.1 + i / 7, 3 * 10**9 + 12345 * i
+        ratio = mpmath.exp(-1 / mpf(scale))
+        revealed = mpmath.log((1 - ratio) / (1 + ratio)) - shift / mpf(scale)  # ρ^shift is below every digit
+        low, high = swap_bounds(Fakes.laplace(scale, shift), 2.0)
+        assert low <= revealed <= high
+        assert high - low < 1e-4
+
+
+def cover(loss: Loss, x: mpmath.mpf) -> mpmath.mpf:
+    """Return Σ mass·(1 − x·e^−loss)⁺ of the masses of a loss, to 40 digits."""
+    step, total = mpf(loss.step), mpf(loss.infinite)
+    for i, mass in enumerate(loss.masses, loss.first):
+        total += mpf(float(mass)) * max(mpf(0), 1 - x * mpmath.exp(-i * step))
+    return total
+
+
+@pytest.mark.parametrize("unit", [1 / 3, 0.7, 1 / 49])
+def test_losses_below_0_are_covered_although_the_grid_is_raised(unit: float) -> None:
+    # The exact unit may exceed the float by some units in the last place, or be less.
+    for sign in (-3, 0, 3):
+        true = mpf(unit) * (1 + sign * mpf(2) ** -53)
+        for node in (-900, -31, -1, 1, 31, 900):
+            loss = fakes._on_grid(np.array([node]), np.ones(1), 0.0, unit)
+            for epsilon in (node * mpf(loss.step), (node - mpf(1) / 2) * mpf(loss.step), (node - 3) * mpf(loss.step)):
+                assert cover(loss, mpmath.exp(epsilon)) >= 1 - mpmath.exp(epsilon - node * true)
+
+
+def test_the_mass_at_0_of_either_change_is_not_too_small() -> None:
+    scale, shift = 2.0, 25
+    loss, ratio = either_loss(Fakes.laplace(scale, shift)), mpmath.exp(-1 / mpf(scale))
+    row = [ratio ** abs(i - shift) for i in range(shift + 300)]
+    row = [one / mpmath.fsum(row) for one in row]
+    stay, shifted = [*row, mpf(0)], [mpf(0), *row]
+    for share in (mpf(-2), mpf(-1), mpf(-1) / 2, mpf(0), mpf(1) / 2):
+        x = mpmath.exp(share * mpf(loss.step))
+        for one, two in ((stay, shifted), (shifted, stay)):
+            exact = mpmath.fsum(max(mpf(0), a - x * b) for a, b in zip(one, two, strict=True))
+            assert exact <= cover(loss, x) <= exact + mpf("1e-6")

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from tests.service.samples import SERVABLE, claimed, contract
 
 import hubbub as hb
 from hubbub import device
+from hubbub.accountant import overflow as module
 from hubbub.accountant.overflow import (
     MAX_DELTA_SHARE,
     check_slots,
@@ -269,3 +271,25 @@ def test_extremes_of_surveys(noise: hb.Noise, release: str, fewest: int, most: i
     schema = hb.Schema.survey({"a": hb.Choice(["x", "y"]), "b": hb.Choice(["x", "y", "z"])})
     plan = claimed(schema, hb.Protocol.survey([noise] * 2, release))  # type: ignore[arg-type]
     assert (min_messages(plan), max_messages(plan)) == (fewest, most)
+
+
+def test_rounded_exponents_do_not_lower_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_at("one_hot", "split")
+    with mpmath.workdps(40):
+        for i in range(1, 200):
+            tail = -0.37 * i
+            monkeypatch.setattr(module, "log_tail", lambda *_, tail=tail: tail)
+            price = (1 + mpmath.exp(mpmath.mpf(plan.guarantee.epsilon))) * plan.n * mpmath.exp(mpmath.mpf(tail))
+            assert price <= overflow(plan, 1) <= price * (1 + mpmath.mpf("1e-6"))
+
+
+def test_rounded_exponents_do_not_lower_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_at("one_hot", "split")
+    monkeypatch.setattr(module, "max_messages", lambda _: None)
+    with mpmath.workdps(40):
+        for i in range(1, 60):
+            rate, slots = 0.1 * i, 10 + 3 * i
+            monkeypatch.setattr(module, "_cumulant", lambda _, rate=rate: lambda t: rate * math.expm1(t))
+            most, mean = mpmath.mpf(slots + 1), mpmath.mpf(rate)
+            exact = most - mean - most * mpmath.log(most / mean)
+            assert exact <= log_tail(plan, slots) <= exact + 1e-5

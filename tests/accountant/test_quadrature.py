@@ -2,14 +2,17 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.accountant.quadrature import positive_mean
+from hubbub.accountant import quadrature
+from hubbub.accountant.quadrature import Complexes, Floats, Integral, _bromwich, _Line, positive_mean
 from hubbub.accountant.theorems.attacks import background
 from hubbub.errors import InvalidInput
 
@@ -138,3 +141,38 @@ def test_simulation() -> None:
 def test_bad_input(call: object) -> None:
     with pytest.raises(InvalidInput):
         call()  # type: ignore[operator]
+
+
+def coins(n: int) -> mpmath.mpf:
+    """Return ln E[S⁺]/n of an even number of fair coins ±1: ½·C(n, n/2)/2ⁿ."""
+    with mpmath.workdps(60):
+        ways = mpmath.loggamma(n + 1) - 2 * mpmath.loggamma(n // 2 + 1)
+        return ways - n * mpmath.log(2) - mpmath.log(2)
+
+
+@pytest.mark.parametrize("cut", [0.1, 0.25, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("n", [200, 20_000])
+def test_frequencies_that_are_cut_off_are_allowed_for(cut: float, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quadrature, "CUT", cut)
+    for tolerance in (5e-4, 1e-2, 0.5, 1.0):
+        found = _bromwich(Integral(np.array([-1.0, 1.0]), np.array([0.5, 0.5]), n, 0.0), tolerance)
+        assert found.lower <= coins(n) + math.log(n) <= found.upper
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_nodes_that_err_by_their_rounding_are_allowed_for(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, pieces, log_mgf = 10**10, _Line.pieces, Integral.log_mgf
+
+    def erring(self: _Line) -> Iterator[tuple[Complexes, Complexes]]:
+        error = 0.9 * self.integral.rounding(self.t, self.reach)
+        for z, values in pieces(self):
+            yield z, values * (1 + side * error)
+
+    def shifted(self: Integral, t: Floats) -> Floats:
+        error = 0.9 * self.rounding(float(t[0]), 0.0) if len(t) == 1 else 0.0
+        return log_mgf(self, t) + side * error
+
+    monkeypatch.setattr(_Line, "pieces", erring)
+    monkeypatch.setattr(Integral, "log_mgf", shifted)
+    found = _bromwich(Integral(np.array([-1.0, 1.0]), np.array([0.5, 0.5]), n, 0.0), 1e-6)
+    assert found.lower <= coins(n) + math.log(n) <= found.upper

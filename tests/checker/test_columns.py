@@ -6,11 +6,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.checker.crude import chances, crude, summed
 
 import hubbub as hb
-from hubbub.checker import State, columns, verify
+from hubbub.checker import State, columns, crowds, verify
 from hubbub.checker.columns import Block, Curve, bit_curve, envelope
 from hubbub.checker.crowds import Bits
+from hubbub.checker.fixed import Masses, binomial
 from hubbub.checker.losses import powers
 
 BITS = 120
@@ -117,3 +119,73 @@ def test_a_survey_of_many_rounds_is_confirmed_with_little_work(monkeypatch: pyte
     assert entries < 3_000_000  # a few hundred crowds
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]
+
+
+def test_the_search_for_the_threshold_may_start_anywhere() -> None:
+    # Entries of 0 are probabilities below the slack; next to them no sign is known, and the search goes on.
+    q = [Fraction(0)] * 6 + chances(20, Fraction(1, 2)) + [Fraction(0)]
+    p = [Fraction(0)] * 7 + chances(20, Fraction(1, 2))
+    slack, bits = 2**10, 40
+    low_p, low_q = ([max(0, int(mass * 2**bits) - slack // 2) for mass in row] for row in (p, q))
+    points = powers(2**bits + 2**bits // 8, 20, bits)
+    for mean in range(len(p)):
+        found = Curve(low_p, low_q, slack, mean, bits).values(points)
+        for (low, high), bound in zip(points, found, strict=True):
+            exact = [sum(max(Fraction(0), a - Fraction(x, 2**bits) * b) for a, b in zip(p, q, strict=True)) * 2**bits
+                     for x in (low, high)]  # fmt: skip
+            assert exact[0] <= bound
+            assert bound <= exact[1] + 3 * len(p) * slack or mean < 7
+
+
+@given(st.integers(1, 40), st.sampled_from([Fraction(1, 50), Fraction(1, 5), Fraction(9, 20)]))
+def test_a_block_keeps_no_more_than_its_moments_allow(messages: int, flip: Fraction) -> None:
+    block = Block.create(messages, flip)
+    if block is None:
+        return
+    for ones in (0, messages // 3, messages):
+        row = summed(chances(ones, 1 - flip), chances(messages - ones, flip))
+        mean = ones * (1 - flip) + (messages - ones) * flip
+        second, fourth = (sum(chance * (i - mean) ** power for i, chance in enumerate(row)) for power in (2, 4))
+        assert block.radius**2 >= 7 * second
+        proven = second - (fourth + 2 * second * (1 - 2 * flip) ** 2) / (4 * block.radius**2)
+        assert proven - Fraction(1, 2**20) <= Fraction(block.kept, 2**20) <= proven
+
+
+def test_all_four_ends_that_are_left_out_are_added() -> None:
+    # With fair flips the ends are alike, and each is as large as may be left out.
+    problem = Bits(Fraction(1, 2), 1, 60, 1, BITS)
+    cut = sum(binomial(30, problem.flip, BITS).low[:4])
+    curve = bit_curve(problem, 30, 30, cut)
+    assert len(curve.p) == 2 * (31 - 8) - 1 + 1
+    assert sum(curve.p) < ONE - 3 * cut
+    assert curve.tail(0, 0) >= ONE
+
+
+@pytest.mark.parametrize("slacks", [(2**30, 2**10), (2**10, 2**30), (2**30, 2**30)])
+def test_a_crowd_of_distributions_that_err_by_their_slack_is_allowed_for(
+    slacks: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rough(n: int, chance: Fraction, bits: int) -> Masses:
+        return crude(chances(n, chance), slacks[chance < Fraction(1, 2)], bits)
+
+    monkeypatch.setattr(crowds, "binomial", rough)
+    problem = Bits(Fraction(1, 5), 2, 12, 1, 60)
+    crowd = summed(chances(7, Fraction(4, 5)), chances(5, Fraction(1, 5)))
+    one, two = (summed(crowd, chances(2, chance)) for chance in (Fraction(4, 5), Fraction(1, 5)))
+    curve = bit_curve(problem, 7, 5)
+    x, y = problem.crowd(7, 5)
+    for s, (low_p, low_q) in enumerate(zip(curve.p, curve.q, strict=True), x.first + y.first):
+        for low, exact in ((low_p, one[s]), (low_q, two[s])):
+            assert low <= exact * 2**60 <= low + curve.slack
+    assert curve.tail(0, 0) >= 2**60
+    points = powers(2**60 + 2**57, 20, 60)
+    for (low, _), bound in zip(points, curve.values(points), strict=True):
+        assert sum(max(Fraction(0), a * 2**60 - low * b) for a, b in zip(one, two, strict=True)) <= bound
+
+
+def test_probabilities_below_the_precision_are_not_lost() -> None:
+    slack, bits = 2**10, 40
+    rare = [slack, slack, slack, slack]  # of P, and never of Q; the lists show neither
+    curve = Curve([2**bits - sum(rare), 0, 0, 0, 0], [2**bits, 0, 0, 0, 0], slack, 0, bits)
+    (bound,) = curve.values([(3 << bits - 1, 3 << bits - 1)])
+    assert sum(rare) <= bound <= 8 * slack

@@ -4,9 +4,12 @@ from fractions import Fraction
 from math import comb, factorial
 
 import mpmath
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.checker.crude import chances
 
+from hubbub.checker import fixed
 from hubbub.checker.fixed import binomial, convolve, exp_bounds, poisson
 from hubbub.checker.losses import Loss, from_curve, powers
 
@@ -30,6 +33,21 @@ def test_binomials_are_enclosed(n: int, chance: Fraction, bits: int) -> None:
         assert low <= exact * 2**bits <= low + found.slack
     assert outside * 2**bits <= found.slack
     assert found.slack < 2**20
+
+
+@pytest.mark.parametrize("guard", [0, 2])
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 400])
+def test_binomials_without_guard_bits_are_enclosed(n: int, guard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are rounded, and left out, by as much as the probabilities show."""
+    monkeypatch.setattr(fixed, "GUARD", guard)
+    for chance in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 50), Fraction(49, 50)):
+        row = chances(n, chance)
+        for bits in range(8, 16):
+            found = binomial.__wrapped__(n, chance, bits)
+            inside = range(found.first, found.first + len(found.low))
+            for i, low in zip(inside, found.low, strict=True):
+                assert low <= row[i] * 2**bits <= low + found.slack
+            assert (1 - sum(row[i] for i in inside)) * 2**bits <= found.slack
 
 
 def test_wide_binomials_are_enclosed() -> None:

@@ -466,6 +466,32 @@ def test_a_string_whose_second_evaluation_is_refused_is_settled(system: StringSy
     assert (outcome.stored, outcome.waiting, outcome.refused) == (0, 0, {"bad-token": 2})
 
 
+def test_no_string_is_evaluated_again_for_keys_that_supersede_those_of_others_only(system: StringSystem) -> None:
+    """One string was sealed to the keys in use, the other to none: the first must wait for later keys."""
+
+    class Broken(DirectTransport):
+        left = 1
+
+        def evaluate(self, task: str, body: bytes) -> Response:
+            self.left -= 1
+            if self.left < 0:
+                raise NoResponse("the connection is lost")
+            return super().evaluate(task, body)
+
+    transport = Broken(system)
+    sender = system.uploader(transport, per_request=1)
+    sender.prepare(["crash", "burn"], system.admissions(["ada", "bob"]))
+    with pytest.raises(NoResponse, match="is lost"):
+        sender.evaluate_strings()
+    ((number, _),) = sender.journal.waiting(10)
+    sender.journal.unseal(number, sender._new_blind())
+    sender.per_request, transport.left = 100, 9
+    with pytest.raises(NoResponse, match="keys changed"):
+        sender.evaluate_strings()
+    assert transport.left == 9
+    assert sender.journal.waiting(10) == []
+
+
 def test_what_is_no_element_uses_up_nothing(tmp_path: Path) -> None:
     """Regression: junk was counted before it was looked at, so that 172 requests stopped a collection for a week."""
     system = StringSystem(tmp_path, admission=Admission(), terms=terms(evaluations=64))

@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from hubbub.service.runtime.database import open_database
 from hubbub.service.shuffler import uploads
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import SignedContract
-from hubbub.service.task.identity import Identity
+from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keys import KEY_TABLES, Keyring
-from hubbub.service.task.manifest import Counter
+from hubbub.service.task.manifest import Counter, Manifest
 
 
 @pytest.fixture
@@ -216,6 +217,35 @@ def test_a_lying_counter_pauses_its_task_and_discards_nothing(system: System) ->
     system.shuffler.shuffle()
     system.deliver()
     assert system.counts() == Counts(accepted=110, committed=110)
+
+
+def test_a_counter_is_proven_only_by_a_manifest_of_its_bucket_that_the_shuffler_signed(system: System) -> None:
+    system.fill(130)
+    system.next_epoch()
+    system.fill(110)
+    (delivery,) = system.shuffler._deliveries._waiting()
+    own = Manifest.read(SignedDocument.from_json(delivery.manifest or b""), system.contract.shuffler)
+    shuffler, stated = (
+        system.identities["shuffler"],
+        Counter(system.contract.task, 2).sign(system.identities["analyzer"]),
+    )
+
+    def hear(document: bytes) -> None:
+        system.shuffler.fetch_keys(Lying(system, counter=lambda task: stated, manifest=lambda batch: document))
+
+    for document in (
+        b"{}",
+        own.sign(shuffler),
+        replace(own, bucket=3).sign(shuffler),
+        replace(own, bucket=2, task=bytes(16)).sign(shuffler),
+        replace(own, bucket=2).sign(Identity.generate()),
+        replace(own, bucket=2).sign(system.identities["analyzer"]),
+    ):
+        with pytest.raises(FalseClaim, match="never sealed"):
+            hear(document)
+        assert system.credentials.fence().restores == 0
+    hear(replace(own, bucket=2).sign(shuffler))
+    assert system.credentials.fence().restores == 1
 
 
 def test_a_replica_that_starts_during_a_rotation_keeps_the_new_key(tmp_path: Path) -> None:

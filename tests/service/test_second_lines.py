@@ -13,6 +13,7 @@ from tests.service.test_second_deliveries import Hoarder, distinct
 from hubbub.errors import StoreFailure
 from hubbub.service.runtime.leases import Lease
 from hubbub.service.shuffler import buckets
+from hubbub.service.shuffler.blocks import bucket_secret
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.shuffler.tasks import ServedTask
 from hubbub.service.task.identity import Identity, SignedDocument
@@ -132,6 +133,15 @@ def test_a_store_that_is_any_beat_behind_was_restored(system: System, behind: in
     assert not restores.beat()
     assert restores.rewound()
     assert database.rows("SELECT beat FROM life") == [(beat,)]
+
+
+def test_a_store_whose_open_bucket_has_no_secret_was_restored(system: System) -> None:
+    """Neither beat nor fence say so: the secret was erased when the bucket ended."""
+    restores, row = system.shuffler._restores, task_of(system).row
+    assert not restores.rewound()
+    system.credentials.erase(bucket_secret(row.id, 1))
+    assert restores._reopened() == {row.id: 1}
+    assert restores.rewound()
 
 
 def test_a_gap_that_is_extended_names_all_its_bundles(system: System) -> None:

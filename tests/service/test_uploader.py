@@ -12,7 +12,8 @@ from tests.service.system import System
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import PREFIX, status_of
+from hubbub.service.runtime.problems import KINDS, PREFIX, status_of
+from hubbub.service.task.contract import ROUND_GRACE
 from hubbub.service.transport import HttpTransport, Response, read_problem
 from hubbub.service.uploader import Record, Uploader
 
@@ -140,6 +141,44 @@ def test_refusals_are_recorded_by_problem_name(system: System, tmp_path: Path) -
     system.shuffler.close(system.contract.task)
     result = one.send()
     assert (result.stored, result.waiting, result.refused) == (0, 0, {"closed-task": 30})
+
+
+class Refusing(Wire):
+    """A transport on which somebody refuses every upload with this problem, while there is one."""
+
+    problem = ""
+
+    def post(self, task: str, body: bytes) -> Response:
+        if not self.problem:
+            return super().post(task, body)
+        self.uploads += 1
+        return Response(KINDS[self.problem].status, self.problem)
+
+
+def test_the_ticket_of_an_answer_that_was_sealed_once_is_not_spent_by_it(system: System, tmp_path: Path) -> None:
+    wire = Refusing(system)
+    wire.problem = "token-spent"
+    one = uploader(system, wire, tmp_path / "journal")
+    one.prepare([1])
+    result = one.send()
+    assert (result.stored, result.refused) == (0, {"token-spent": 1})
+    wire.problem = ""
+    assert one.send().stored == accepted(system) == 1
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_an_answer_is_forgotten_once_its_round_is_over(system: System, tmp_path: Path, over: bool) -> None:
+    wire = Refusing(system)
+    wire.problem = "closed-task"
+    one = uploader(system, wire, tmp_path / "journal")
+    one.prepare([1])
+    one.seal_answers()
+    end = (system.contract.task_end + 1) * system.contract.epoch + ROUND_GRACE
+    one.now = lambda: end if over else end - 1
+    assert one.send().refused == {"closed-task": 1}
+    assert one.send().refused == {"closed-task": 1}
+    assert wire.uploads == (1 if over else 2)
+    assert any(one.journal.read(1).bundle) is not over
 
 
 def test_busy_keeps_everything_in_the_journal(system: System, tmp_path: Path) -> None:

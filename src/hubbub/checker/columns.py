@@ -143,6 +143,8 @@ def bit_curve(problem: Bits, ones: int, zeros: int, cut: int = 0) -> Curve:
     x, y = problem.crowd(ones, zeros)
     some, others = window(x.low, cut), window(y.low, cut)
     crowd = [mass >> bits for mass in convolve(x.low[some.start : some.stop], y.low[others.start : others.stop])]
+    # An entry of the sum of both parts lacks at most x.slack + y.slack and a unit: the other part's entries add up to
+    # at most 1. With the user's messages it lacks two units more: one of ``own``, which is weighed alike, and one.
     slack = 2 * (x.slack + y.slack) + 4
     rows = []
     for chance in (1 - problem.flip, problem.flip):
@@ -152,7 +154,7 @@ def bit_curve(problem: Bits, ones: int, zeros: int, cut: int = 0) -> Curve:
     mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + (problem.fair + k) // 2
     mean -= x.first + some.start + y.first + others.start
     missing = 4 * cut + len(x.low) * x.slack + len(y.low) * y.slack  # what is left out is known up to slack, too
-    return Curve(rows[0], rows[1], slack + len(x.low) + 2 * k + 4, mean, bits, missing)
+    return Curve(rows[0], rows[1], slack, mean, bits, missing)
 
 
 def fake_curve(fakes: int, bits: int) -> Curve:

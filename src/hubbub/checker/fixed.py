@@ -14,6 +14,8 @@ from itertools import accumulate
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact, Rounded])
 LONG = 200
 """From this length of both lists on, a product in decimal is the faster one."""
+GUARD = 24
+"""Bits of a weight beyond those of the probabilities; with fewer, the slack is larger."""
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -153,7 +155,7 @@ def _from_ratios(a: int, b: int, c: int, mode: int, last: int | None, bits: int)
     step add up to at most the number of steps. The ratios fall, so that beyond the last weight w kept, at a ratio R,
     lies at most w·R/(1 − R). Dividing by the sum of all weights gives probabilities without any factorial.
     """
-    work = bits + 24
+    work = bits + GUARD
     weight, s, rise = 1 << work, mode, []
     while (last is None or s < last) and weight > 64:
         weight = weight * (a - b * s) // ((s + 1) * c)
