@@ -8,7 +8,8 @@ Of the default plans for 10², 10⁴ and 10⁶ labels at ε = 1 and ε = 5 (keys
 
 Nothing is simulated: every number of messages that has a probability above 10⁻¹⁶ is estimated by the package, and the
 probabilities of those that it flags, or whose intervals miss the truth, are added up. They come from ``scipy.stats``,
-which the package does not use.
+which the package does not use. Labels are taken as independent: that their counts add up to n correlates two of them
+by −1/(d − 1).
 """
 
 import argparse
@@ -18,9 +19,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from scipy.stats import binom, poisson
 
 import hubbub as hb
+from hubbub.noise import known_total
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -75,15 +78,59 @@ def estimates(plan: hb.Plan, n: int, messages: Counts, fakes: int) -> Iterator[t
         yield hb.estimate(tally, plan), slice(first, first + part.size)
 
 
+def shown_by_others(plan: hb.Plan, n: int, held: int) -> Spread:
+    """Return the distribution of the messages that show any other label than one which ``held`` people have.
+
+    Fakes of users are taken as independent of those that show the label, as Poisson numbers of them are.
+    """
+    schema, protocol = plan.schema, plan.protocol
+    q, k, d = protocol.q, protocol.k, schema.width
+    flips = spread(binom(k * ((d - 1) * held + (d - 2) * (n - held)), q))
+    found = plus(spread(binom(k * (n - held), 1 - q)), flips)
+    users, drawn = protocol.user_fakes, protocol.shuffler_fakes
+    if drawn is not None:
+        size = 1 << math.ceil(math.log2((d - 1) * drawn.pmf.size))
+        return plus(found, (0, np.maximum(np.fft.irfft(np.fft.rfft(drawn.pmf, size) ** (d - 1), size), 0.0)))
+    if users is not None:
+        each = (d - 1) * (q + (1 - 2 * q) / d)
+        return plus(found, spread(poisson(n * users.mean * each)))
+    return found
+
+
 def outcome(plan: hb.Plan, n: int, held: int, fakes: int = 0, *, simultaneous: bool = True) -> Floats:
     """Return the probabilities that a label of ``held`` of n people is flagged, and that its interval misses it."""
     low, pmf = shown(plan, n, held, fakes)
-    flagged, missed = np.zeros(pmf.size, bool), np.zeros(pmf.size, bool)
+    flagged, missed = np.zeros(pmf.size), np.zeros(pmf.size)
+    if known_total(plan.schema, plan.protocol):
+        return _of_total(plan, n, held, (low, pmf), simultaneous=simultaneous)
     for found, place in estimates(plan, n, low + np.arange(pmf.size), fakes):
         size = place.stop - place.start
         first, last = (end[:size] for end in found.interval(simultaneous=simultaneous))
         flagged[place], missed[place] = found.detectable[:size], (first > held) | (last < held)
     return np.array([pmf @ flagged, pmf @ missed])
+
+
+def _of_total(plan: hb.Plan, n: int, held: int, own: Spread, *, simultaneous: bool) -> Floats:
+    """Return the same if counts add up to n: T̂ = (S − (S + R)/d)/g + n/d, R messages that show other labels.
+
+    The ends of intervals and the critical count are at the same distance of every estimate.
+    """
+    d, gain = plan.schema.width, plan.protocol.k * (1 - 2 * plan.protocol.q)
+    one, _ = next(estimates(plan, n, np.full(d, n // d), 0))
+    half = float(one.interval(simultaneous=simultaneous)[1][0] - one.values[0])
+    critical = float(one.detection_limit[0] - ndtri(0.95) * one.stderr[0])
+    first, others = shown_by_others(plan, n, held)
+    below = np.r_[0.0, np.minimum(others.cumsum(), 1.0)]
+
+    def fewer(count: float, *, equal: bool) -> Floats:
+        """Return P[R < r], or P[R ≤ r], at which a label with so many messages has this estimated count."""
+        r = (own[0] + np.arange(own[1].size)) * (d - 1) - d * gain * (count - n / d)
+        place = (np.floor(r + 1e-6) + 1 if equal else np.ceil(r - 1e-6)) - first
+        return np.asarray(below[np.clip(place, 0, others.size).astype(np.int64)])
+
+    above = fewer(held + half, equal=False)  # fewer others, a larger count
+    under = 1 - fewer(held - half, equal=True)
+    return np.array([own[1] @ fewer(critical, equal=False), own[1] @ (above + under)])
 
 
 def any_of(probabilities: Floats, times: Floats, *, independent: bool) -> float:

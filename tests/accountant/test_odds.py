@@ -1,0 +1,136 @@
+"""The odds of a plan are those of the best guess: never below enumeration, and no plan may claim less."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hubbub as hb
+from hubbub.accountant.odds import certified_odds
+from hubbub.checker import verify
+from hubbub.checker.verdict import State
+from hubbub.curves import PrivacyCurve
+from hubbub.errors import FalseClaim, WireError
+from hubbub.numeric.binomial import binomial
+from hubbub.plans import basic_odds
+from hubbub.privacy import ODDS, success_rate
+
+BIT = hb.Schema.bits(1)
+
+
+def apart(n: int, q: float, held: int, rounds: int = 1) -> float:
+    """Return the distance of two collections in which one person's bit differs, and ``held`` of the others have it."""
+    size = n + 1
+    rows = []
+    for own in (q, 1 - q):
+        crowd = binomial(held, 1 - q).plus(binomial(n - 1 - held, q)).plus(binomial(1, own))
+        row = np.zeros(size)
+        row[crowd.low : crowd.high + 1] = crowd.pmf
+        rows.append(row)
+    one, two = (np.array([math.prod(each) for each in itertools.product(row, repeat=rounds)]) for row in rows)
+    return float(np.abs(one - two).sum()) / 2
+
+
+@pytest.mark.parametrize(("n", "q"), [(5, 0.2), (9, 0.05), (12, 0.4)])
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_no_guess_is_better_than_the_odds(n: int, q: float, rounds: int) -> None:
+    """The truth by enumeration of all outcomes, for every crowd; one half of the people would give other figures."""
+    plan = hb.plan_from(BIT, n, hb.Protocol(q), epsilon=0.3, rounds=rounds)
+    q = plan.protocol.q
+    worst = max(apart(n, q, held, rounds) for held in range(n))
+    claimed = plan.odds.total if rounds > 1 else plan.odds.round
+    assert worst <= 2 * claimed - 1 < 1.15 * worst
+    assert plan.odds.round == pytest.approx((1 + max(apart(n, q, held) for held in range(n))) / 2, abs=2e-3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_colluding_operators_see_one_persons_messages(rounds: int) -> None:
+    """One flipped bit per round: the number of 1s decides, by the binomial distribution."""
+    plan = hb.plan_from(BIT, 100, hb.Protocol(0.2), delta=1e-3, rounds=rounds)
+    q = plan.protocol.q
+    one, two = (
+        np.array([math.comb(rounds, j) * p**j * (1 - p) ** (rounds - j) for j in range(rounds + 1)]) for p in (q, 1 - q)
+    )
+    exact = (1 + float(np.abs(one - two).sum()) / 2) / 2
+    assert exact <= plan.odds.collusion_total + 1e-12
+    assert plan.odds.collusion_total == pytest.approx(exact, abs=2e-3)
+    assert plan.odds.collusion == pytest.approx(1 - q, abs=1e-8)
+
+
+def test_the_honest_fraction_counts() -> None:
+    whole, part = (hb.plan_from(BIT, 1000, hb.Protocol(0.1), delta=1e-6, honest_fraction=f) for f in (1.0, 0.25))
+    assert part.odds.round - 0.5 > 1.9 * (whole.odds.round - 0.5)
+    assert part.odds.collusion == whole.odds.collusion
+
+
+@pytest.mark.parametrize("rounds", [1, 52])
+def test_the_plans_own_odds_are_below_those_of_any_plan(rounds: int) -> None:
+    plan = hb.plan(hb.Schema.one_hot(4), 20_000, hb.Budget(1.0, 1e-6), rounds=rounds)
+    any_plan = success_rate(plan.total.epsilon, plan.total.delta)
+    assert 0.53 < plan.odds.total < 0.56
+    assert any_plan > 0.73
+    assert plan.odds.round <= plan.odds.total
+    assert (plan.odds.round == plan.odds.total) == (rounds == 1)
+
+
+def test_clear_answers_have_no_odds_against_collusion() -> None:
+    odds = hb.plan(BIT, 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise", rounds=3).odds
+    assert odds.collusion == odds.collusion_total == 1.0
+    assert odds.total < 0.8
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 1000])
+@pytest.mark.parametrize("collusion", [0.0, 0.1, 2.0, 30.0, 1000.0, math.inf])
+def test_a_device_states_no_smaller_odds(rounds: int, collusion: float) -> None:
+    curve = PrivacyCurve(((0.0, 0.01), (0.5, 1e-4), (1.0, 1e-9)))
+    proven, basic = certified_odds(curve, rounds, collusion), basic_odds(curve, rounds, collusion)
+    for name in ODDS:
+        assert getattr(proven, name) <= getattr(basic, name) + 1e-9
+
+
+@pytest.mark.parametrize("name", ODDS)
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_no_plan_claims_smaller_odds(name: str, rounds: int) -> None:
+    plan = hb.plan_from(BIT, 200, hb.Protocol(0.3), delta=1e-3, rounds=rounds)
+    assert hb.load_plan(plan.to_json()) == plan
+    larger = replace(plan, odds=replace(plan.odds, **{name: getattr(plan.odds, name) + 1e-4}))
+    assert hb.load_plan(larger.to_json()) == larger
+    false = replace(plan, odds=replace(plan.odds, **{name: getattr(plan.odds, name) - 1e-6}))
+    with pytest.raises(FalseClaim, match="odds"):
+        hb.load_plan(false.to_json())
+
+
+def odds_part(plan: hb.Plan) -> State:
+    return next(part.state for part in verify(plan.to_json()).parts if part.name == "odds")
+
+
+def test_the_checker_confirms_odds_and_nothing_below() -> None:
+    plan = hb.plan_from(BIT, 200, hb.Protocol(0.3), delta=1e-3)
+    assert odds_part(plan) is State.CONFIRMED
+    for name, state in (("round", State.FALSE), ("collusion", State.FALSE), ("total", State.NOT_CONFIRMED)):
+        lower = replace(plan, odds=replace(plan.odds, **{name: getattr(plan.odds, name) - 1e-4}))
+        assert odds_part(lower) is state, name
+
+
+def test_the_checker_adds_up_rounds() -> None:
+    plan = hb.plan_from(BIT, 200, hb.Protocol(0.3), delta=1e-3, rounds=3)
+    assert odds_part(plan) is State.NOT_CONFIRMED
+    added = 0.5 + 3 * (plan.odds.round - 0.5)
+    wide = replace(plan, odds=replace(plan.odds, total=added + 1e-9, collusion_total=0.928))
+    assert odds_part(wide) is State.CONFIRMED  # (0.7/0.3)³ is 12.7, and 0.928 the first rate of such odds
+    for odds in (replace(wide.odds, total=added - 1e-6), replace(wide.odds, collusion_total=0.926)):
+        assert odds_part(replace(wide, odds=odds)) is State.NOT_CONFIRMED
+    clear = hb.plan(BIT, 1000, hb.Budget(1.0, 1e-6), trust="shuffler-noise")
+    assert odds_part(replace(clear, odds=replace(clear.odds, collusion_total=0.9))) is State.FALSE
+
+
+@pytest.mark.parametrize("value", [0.4, 1.1, "0.6", None])
+def test_odds_outside_of_their_range_are_no_plan(value: object) -> None:
+    document = json.loads(hb.plan_from(BIT, 200, hb.Protocol(0.3), delta=1e-3).to_json())
+    document["odds"]["round"] = value
+    for read in (hb.Plan.from_json, verify):
+        with pytest.raises(WireError):
+            read(json.dumps(document))
