@@ -35,6 +35,7 @@ from hubbub.errors import (
     WireError,
 )
 from hubbub.planner import Constraints
+from hubbub.privacy import ODDS
 from hubbub.records import Packed, SetBits
 
 NAN, INF = math.nan, math.inf
@@ -247,6 +248,8 @@ SUBJECTS = {
     "FamilyPlan": Subject(hb.FamilyPlan, {"key": "flip", "plan": None, "reason": "too few people", "late": False}),
     "frontier": Subject(hb.frontier, {**REQUEST, "deadline": None}),
     "frontier_by_family": Subject(hb.frontier_by_family, {**REQUEST, "deadline": None}),
+    "Odds": Subject(hb.Odds, fields(PLAN.odds)),
+    "Odds.from_document": Subject(hb.Odds.from_document, {"value": PLAN.odds.to_document()}),
     "Outline": Subject(hb.Outline, OUTLINE),
     "outline": Subject(hb.outline, {**REQUEST, "epsilons": [1.0], "people": [100]}),
     "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
@@ -593,13 +596,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Plan.from_json", {"text": PLAN.to_json()[:-20]}, WireError, "the plan must be JSON in UTF-8"),
     (
         "Plan.from_json",
-        {"text": PLAN.to_json().replace('"n":3,"protocol"', '"n":9,"protocol"')},
+        {"text": PLAN.to_json().replace('"n":3,"odds"', '"n":9,"odds"')},
         WireError,
         "in the plan: the guarantee must be for n = 9, got 3",
     ),
     (
         "Plan.from_json",
-        {"text": PLAN.to_json().replace("plan 2", "plan 1")},
+        {"text": PLAN.to_json().replace("plan 3", "plan 2")},
         WireError,
         "the format of the plan must be 'hubbub plan 3'",
     ),
@@ -638,7 +641,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "load_plan",
         {"text": claiming(stderr=0.5)},
         FalseClaim,
-        "the plan claims a standard error of 0.5, but it is 0.649519",
+        "the plan claims a standard error of 0.5, but it is 0.53033",
     ),
     (
         "plan_from",
@@ -975,6 +978,15 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Plan", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
     ("Plan", {"total": BUDGET}, InvalidInput, "total must be of type Total, not Budget"),
     ("Plan", {"curve": 7}, InvalidInput, "curve must be of type PrivacyCurve, not int"),
+    ("Plan", {"odds": 0.6}, InvalidInput, "odds must be of type Odds, not float"),
+    *(("Odds", {name: 0.4}, InvalidInput, f"{name} must be in [1/2, 1], got 0.4") for name in ODDS),
+    ("Odds.from_document", {"value": 1}, WireError, "the odds must be an object with exactly the keys …"),
+    (
+        "Odds.from_document",
+        {"value": {**PLAN.odds.to_document(), "total": 2}},
+        WireError,
+        "in the odds: total must be in [1/2, 1], got 2.0",
+    ),
     ("plan_from", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
     ("plan_from", {"total_delta": 1}, InvalidInput, "total_delta must be in [0, 1), got 1.0"),
     (

@@ -26,6 +26,8 @@ EXACT_DRAWS = 1024
 """Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
 FEW_OTHERS = 8
 """Largest number of labels of a known total whose error is summed exactly; the mean of more others is near normal."""
+LONG_TABLE = 4096
+"""Largest table of such an error, unless there are two labels: it is stored with the estimate."""
 FINE = 8
 """Cells of a message in which the mean of many other labels is added to little noise."""
 WIDEST = 64.0
@@ -73,7 +75,7 @@ def fake_noise(
     seconds, is left out.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400, moments=True)
-    FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0)
+    FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0, shared=0.0)
     """
     q = protocol.q
     # What is subtracted from the counts of strings varies as much as what is added to those of labels.
@@ -211,7 +213,7 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
 
     >>> count_noise(Schema.bits(1), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
     75.0
-    >>> count_noise(Schema.one_hot(3), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
+    >>> round(count_noise(Schema.one_hot(3), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance, 9)
     50.0
     """
     q, k = protocol.q, protocol.k
@@ -221,18 +223,18 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
     assert fakes is not None
     gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
     kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
-    shown = _among_flips(fakes, k * n, q) if kept and fakes.distribution is not None else None
-    if known_total(schema, protocol):
-        own = (flips + fakes.variance - fakes.shared) / gain**2
-        if fakes.variance == 0 and fakes.mean == 0:
-            return flip_noise(schema.width, k * n, q, own, gain) if kept else _error(own * (1 - 1 / schema.width), gain)
-        if q == 0 and protocol.shuffler_fakes is None:
-            # As many of each label as if independent Poisson numbers were given their sum, which cancels.
-            shown = trimmed(poisson(own)) if shown is not None else None
-        return total_noise(schema.width, own, gain, shown, alike=q == 0)
-    variance = (flips + fakes.variance) / gain**2
-    if k == 1 and fakes.variance == 0 and fakes.mean == 0:
+    alone, total = fakes.variance == 0 and fakes.mean == 0, known_total(schema, protocol)
+    variance = (flips + fakes.variance - fakes.shared) / gain**2
+    if total and alone and kept:
+        return flip_noise(schema.width, k * n, q, variance, gain)
+    if alone and k == 1 and not total:
         return CountNoise(variance=variance, gain=gain, flip=q)
+    shown = _among_flips(fakes, k * n, q) if kept and fakes.distribution is not None else None
+    if total and shown is not None and q == 0 and protocol.shuffler_fakes is None:
+        # As many of each label as if independent Poisson numbers were given their sum, which cancels.
+        shown = trimmed(poisson(variance))
+    if total:
+        return total_noise(schema.width, variance, gain, shown, alike=q == 0)
     # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
     return _error(variance, gain, shown, slack=1e-6 if gain == 1 else 0.5)
 
@@ -253,14 +255,19 @@ def flip_noise(size: int, messages: int, q: float, variance: float, gain: float)
     times the number of messages with the label less those of all others is (d − 1)·Bin(N, q) − Bin((d − 2)N, q)
     + Bin(N, q) and a constant: those who have another label lack its bit in as many messages.
 
-    >>> flip_noise(2, 100, 0.25, 75.0, 0.5).distribution.high
-    200
+    >>> round(flip_noise(3, 100, 0.25, 75.0, 0.5).centre, 6)     # 2·25 − 25 + 25
+    50.0
     """
-    shown, whole = binomial(messages, q, tail=_TAIL), None
-    if size <= FEW_OTHERS:
-        rest = shown.plus(binomial((size - 2) * messages, q, tail=_TAIL).flipped(0))
-        whole = trimmed(_stretched(shown, size - 1).plus(rest))
-    return _error(variance * (1 - 1 / size), gain * size, whole) if whole else total_noise(size, variance, gain, shown)
+    shown = trimmed(binomial(messages, q, tail=_TAIL))
+    if _few(size, shown):
+        rest = shown.plus(trimmed(binomial((size - 2) * messages, q, tail=_TAIL)).flipped(0))
+        return _error(variance * (1 - 1 / size), gain * size, trimmed(_stretched(shown, size - 1).plus(rest)))
+    return total_noise(size, variance, gain, shown)
+
+
+def _few(size: int, shown: Distribution) -> bool:
+    """Return True if the noise of all labels is summed exactly: there are few, and the table is not long."""
+    return size == 2 or (size <= FEW_OTHERS and (size - 1) * shown.pmf.size <= LONG_TABLE)
 
 
 def total_noise(
@@ -278,7 +285,7 @@ def total_noise(
     error = variance * (1 - 1 / size)
     if shown is None:
         return CountNoise(variance=error, gain=gain)
-    if alike and size <= FEW_OTHERS and (others := _convolved([shown] * (size - 1))) is not None:
+    if alike and _few(size, shown) and (others := _convolved([shown] * (size - 1))) is not None:
         whole = trimmed(_stretched(shown, size - 1).plus(others.flipped(0)))
         return _error(error, gain * size, whole, slack=1e-6)
     fine = FINE if alike and gain * math.sqrt(variance) <= LITTLE else 1

@@ -53,7 +53,7 @@ class Plan:
 
     Ledgers, on devices too, compute the cost of any number of rounds from them."""
     odds: Odds = _NO_ODDS
-    """How often a guess between two answers of one person is right, at most; by default by basic composition."""
+    """Certified success rates of a guess between two answers of one person; by default by basic composition."""
     id: str = field(init=False, compare=False)
     """SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
 
@@ -261,14 +261,14 @@ def basic_odds(curve: PrivacyCurve, rounds: int, collusion: float) -> Odds:
     """Return odds by basic composition, which devices can compute: 1 − (1 − δ(0))^rounds, and the sum of all pure ε.
 
     >>> basic_odds(PrivacyCurve(((0.0, 0.5),)), 2, math.inf)
-    Odds(round=0.75, total=0.875, collusion=1.0, collusion_total=1.0)
+    Odds(round=0.750003, total=0.875004, local=1.0, local_total=1.0)
     """
     one = curve.delta(0.0)
     return Odds(
         round=guess_rate(one),
         total=guess_rate(min(1.0, (1 - (1 - one) ** rounds) * (1 + 1e-12))),
-        collusion=guess_rate(2 * success_rate(collusion) - 1),
-        collusion_total=guess_rate(2 * success_rate(rounds * collusion) - 1),
+        local=guess_rate(2 * success_rate(collusion) - 1),
+        local_total=guess_rate(2 * success_rate(rounds * collusion) - 1),
     )
 
 

@@ -73,7 +73,7 @@ class Basis(StrEnum):
         reject("value", "be 'exact' or 'proven'", value)
 
 
-ODDS = ("round", "total", "collusion", "collusion_total")
+ODDS = ("round", "total", "local", "local_total")
 HALF = Interval(0.5, 1.0)
 
 
@@ -138,7 +138,7 @@ class Odds:
     ½(1 + δ(0)) by the plan's own curve at its honest fraction, where any plan with the same ε may allow up to
     (e^ε + δ)/(e^ε + 1). Each is an average over all outcomes: some tell more, with a probability that δ limits.
 
-    >>> Odds(round=0.55, total=0.55, collusion=1.0, collusion_total=1.0).round
+    >>> Odds(round=0.55, total=0.55, local=1.0, local_total=1.0).round
     0.55
     """
 
@@ -146,9 +146,9 @@ class Odds:
     """From one round."""
     total: float
     """From all rounds together."""
-    collusion: float
+    local: float
     """From one round, if shuffler and analyzer collude."""
-    collusion_total: float
+    local_total: float
     """From all rounds, if they do."""
 
     def __post_init__(self) -> None:
@@ -168,12 +168,12 @@ class Odds:
 
 
 def guess_rate(delta: float) -> float:
-    """Return ½(1 + δ(0)), rounded up to nine digits.
+    """Return ½(1 + δ(0)), rounded up to six digits, with a margin that lets a coarser implementation confirm it.
 
     >>> guess_rate(0.0), guess_rate(0.08222574009), guess_rate(1.0)
-    (0.5, 0.541112871, 1.0)
+    (0.5, 0.541114, 1.0)
     """
-    return min(1.0, math.ceil((0.5 + 0.5 * delta) * (1 + 1e-12) * 10**9 - 1e-3) / 10**9)
+    return min(1.0, math.ceil((0.5 + 0.5 * delta * (1 + 1e-5)) * 10**6 - 1e-6) / 10**6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

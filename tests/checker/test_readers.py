@@ -12,12 +12,15 @@ import hubbub as hb
 from hubbub.checker import State, verify
 from hubbub.checker.document import canonical
 from hubbub.errors import FalseClaim, WireError
+from hubbub.privacy import ODDS
 
 BIT = hb.plan_from(hb.Schema.bits(1), 100, hb.Protocol(0.1), delta=1e-6)
 ONE = hb.plan_from(hb.Schema.bits(1), 1, hb.Protocol(0.1), delta=1e-3)
 CLEAR = hb.plan_from(hb.Schema.one_hot(3), 50, hb.Protocol(0, 1, 100), delta=1e-6)
 HALF = hb.plan_from(hb.Schema.bits(1), 101, hb.Protocol(0.1), delta=1e-6, honest_fraction=0.5)
 Change = Callable[[dict[str, Any]], object]
+
+NO_ODDS = dict.fromkeys(ODDS, 1)
 
 
 def _held(document: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def test_other_types_are_refused(text: Any) -> None:
 
 
 def test_empty_claims_hold_under_every_assumption() -> None:
-    nothing = {"curve": [[0, 1]], "total": {"epsilon": "inf", "delta": 1}}
+    nothing = {"curve": [[0, 1]], "total": {"epsilon": "inf", "delta": 1}, "odds": NO_ODDS}
     empty = forged(
         CLEAR, lambda one: (_held(one).update(honest=1), one["guarantee"].update(delta=1), one.update(nothing))
     )
@@ -104,6 +107,7 @@ def test_very_many_fakes_are_refused_at_once(schema: hb.Schema, flip: int) -> No
     document = json.loads(forged(plan, lambda one: one["protocol"]["noise"][0].update(m=10**12, flip=flip)))
     _held(document).update(collusion_epsilon="inf", count_epsilon="inf")
     document["guarantee"].update(epsilon=1e-9, delta=1e-9)
+    document["odds"] = NO_ODDS
     verdict = verify(rehashed(document))
     assert verdict.state is State.NOT_CONFIRMED
     assert "longer than a minute" in verdict.parts[0].reason

@@ -11,7 +11,7 @@ import pytest
 from tests.clients.conftest import CHECK_NODE
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
-CORE_LIMIT, PACKAGE_LIMIT = 11_150, 22_350
+CORE_LIMIT, PACKAGE_LIMIT = 11_200, 22_400
 FORBIDDEN = re.compile(r"\beval\b|new Function|innerHTML|document\.write|Math\.random|\bprocess\.")
 """Not under a strict policy, not in a browser, or not random enough."""
 
@@ -127,7 +127,7 @@ def stripped_size(paths: set[Path]) -> int:
 
 
 def test_the_size_of_core_and_package() -> None:
-    """A minifier, which this test does without, takes a quarter off; ``size.test.js`` holds 8 600 and 16 700 bytes."""
+    """A minifier, which this test does without, takes a quarter off; ``size.test.js`` holds 8 650 and 16 750 bytes."""
     core, everything = modules("core.js"), modules("index.js")
     assert core < everything
     assert not {"questions.js", "fakes.js", "tokens.js", "ledger.js", "wire.js"} & {path.name for path in core}

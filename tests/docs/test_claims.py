@@ -13,7 +13,10 @@ from docs.claims import Claim
 import hubbub as hb
 from docs import claims, generate
 from hubbub.accountant import Ledger
+from hubbub.accountant.overflow import min_slots, overflow
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.numeric.crowd import neighbours
+from hubbub.numeric.divergences import hockey_stick
 from hubbub.protocol import Protocol
 
 FOUND = claims.claims()
@@ -128,6 +131,49 @@ def test_the_weight_of_a_device_in_a_survey_is_the_number_of_attributes() -> Non
     assert isinstance(after, hb.Estimate)
     moved = after.values[0] - before.values[0]
     assert 1.5 < moved <= 2
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+@pytest.mark.parametrize("protocol", [Protocol(0.1, release="bits"), Protocol(0.2, k=2), Protocol(0.0, m=DRAWN)])
+def test_the_weight_of_a_device_among_labels_that_add_up(protocol: Protocol, labels: int) -> None:
+    """One more device, with none or with all of its messages on the first label, moves estimates as stated."""
+    plan = hb.plan_from(hb.Schema.one_hot(labels), 100, protocol, delta=1e-3)
+    gain, counts = protocol.k * (1 - 2 * plan.protocol.q), np.full(labels, 60)
+
+    def values(n: int, sent: int) -> np.ndarray:
+        found = counts + sent * (np.arange(labels) == 0)
+        found.setflags(write=False)
+        messages = n * protocol.k if protocol.sends_records else int(found.sum())
+        own = hb.Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, smallest_batch=n, counts=found)
+        return hb.estimate(own, plan).values
+
+    for sent in (0, protocol.k):
+        moved = values(101, sent) - values(100, 0)
+        assert moved.sum() == pytest.approx(1)
+        assert moved[0] == pytest.approx(sent * (1 - 1 / labels) / gain + 1 / labels)
+        assert moved[0] <= max(sent, protocol.k) / gain
+    assert (values(101, 0) - values(100, 0)).tolist() == pytest.approx([1 / labels] * labels)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
+def test_odds_rarely_move_by_more_than_twice_the_ratio(epsilon: float) -> None:
+    """Towards the truth with probability 2δ at most, away from it with δe^(−ε), for a bit in a crowd of every size."""
+    for people, q in itertools.product((1, 5, 40), (0.01, 0.1, 0.3)):
+        for held in range(people):
+            pair = [one.pmf for one in neighbours(people, held, q)]
+            for true, other in (pair, pair[::-1]):
+                delta, factor = hockey_stick(true, other, epsilon), 2 * math.exp(epsilon)
+                back = hockey_stick(other, true, epsilon)
+                assert true[true > factor * other].sum() <= 2 * delta + 1e-15
+                assert true[other > factor * true].sum() <= back * math.exp(-epsilon) + 1e-15
+
+
+def test_the_overflow_of_slots_hardly_changes_odds() -> None:
+    """Bundles lack a message with probability hτ, which raises a rate by as much; δ pays (1 + e^ε)·hτ for it."""
+    for labels in (30, 100):
+        plan = hb.plan(hb.Schema.one_hot(labels), 1000, hb.Budget(1.0, 1e-6))
+        held = plan.guarantee
+        assert 0 < overflow(plan, min_slots(plan)) / (1 + math.exp(held.epsilon)) < held.delta / 2000
 
 
 def test_two_answers_of_one_person_cost_at_most_group_privacy() -> None:

@@ -70,7 +70,7 @@ def test_both_levels_agree() -> None:
     one, two = (measure(cell(plan, 0, 200, level)) for level in ("records", "counts"))
     assert one.predicted == two.predicted
     assert abs(one.ratio - two.ratio) < 0.08
-    assert abs(one.released / two.released - 1) < 0.01
+    assert abs(one.released / two.released - 1) < 0.02
     assert not contradictions([one, two])
 
 
@@ -80,7 +80,7 @@ def test_coverage_is_as_predicted(kind: str, name: str) -> None:
     assert 0.93 < row.coverage < 0.98
     assert row.coverage_low <= row.coverage <= row.coverage_high
     assert row.ratio_low <= row.ratio <= row.ratio_high
-    assert not contradictions([row])
+    assert not contradictions([row], 0.01 / len(POINTS))
 
 
 @pytest.mark.long
@@ -132,7 +132,7 @@ def test_other_noise_is_detected(q: float, monkeypatch: pytest.MonkeyPatch) -> N
 def test_short_intervals_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = hb.Estimate.interval
     monkeypatch.setattr(hb.Estimate, "interval", lambda self, _, **rest: right(self, 0.9, **rest))
-    row = measure(cell(plan_of("bits", "copies"), 0, 300))
+    row = measure(cell(plan_of("bits", "copies"), 0, 1000))
     assert "coverage" in [what for _, what in contradictions([row])]
     assert row.p_simultaneous < 0.01
 

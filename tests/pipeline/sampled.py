@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hubbub as hb
-from hubbub.noise import count_noise, fake_noise
+from hubbub.noise import count_noise, fake_noise, known_total
 from hubbub.numeric.binomial import clopper_pearson
 
 Rng = np.random.Generator
@@ -24,6 +24,8 @@ SETTINGS: dict[str, tuple[hb.Schema, hb.Protocol]] = {
     "clear among few Laplace fakes": (HOT, hb.Protocol(0.0, m=hb.Fakes.laplace(0.5, 9))),
     "clear among many Laplace fakes": (HOT, hb.Protocol(0.0, m=hb.Fakes.laplace(40.0, 500))),
     "flips among Laplace fakes": (HOT, hb.Protocol(0.003, m=hb.Fakes.laplace(2.0, 25))),
+    "few flips of one in two": (hb.Schema.one_hot(2), hb.Protocol(0.003)),
+    "split bits of one in many": (hb.Schema.one_hot(60), hb.Protocol(0.003, release="bits")),
 }
 
 
@@ -39,7 +41,7 @@ def draw(name: str, n: int, share: float, times: int, rng: Rng) -> tuple[hb.Esti
         noise, gain, base = count_noise(schema, protocol, n), 1 - schema.width * q, np.full(times, n * q)
         sent = rng.binomial(truth, 1 - (schema.width - 1) * q) + rng.binomial(n - truth, q)
     else:
-        gain = k * (1 - 2 * q)
+        gain, others = k * (1 - 2 * q), np.zeros(times)
         sent = rng.binomial(k * truth, 1 - q) + rng.binomial(k * (n - truth), q)
         shown, fake = q + (1 - 2 * q) * schema.density, protocol.fixed_fakes
         if protocol.user_fakes:
@@ -49,14 +51,21 @@ def draw(name: str, n: int, share: float, times: int, rng: Rng) -> tuple[hb.Esti
             sent, base = sent + rng.binomial(fakes, shown), n * q * k + fakes * shown
         elif drawn := protocol.shuffler_fakes:
             numbers = rng.choice(drawn.pmf.size, (times, schema.width), p=drawn.pmf)
-            sent = sent + rng.binomial(numbers[:, 0], 1 - q) + rng.binomial(numbers[:, 1:].sum(axis=1), q)
-            known = fake_noise(schema, protocol, n, 0)
-            base = np.full(times, n * q * k + known.mean)
+            own, rest = numbers[:, 0], numbers[:, 1:].sum(axis=1)
+            sent = sent + rng.binomial(own, 1 - q) + rng.binomial(rest, q)
+            others = rng.binomial(rest, 1 - q) + rng.binomial((schema.width - 1) * own + (schema.width - 2) * rest, q)
+            known, base = fake_noise(schema, protocol, n, 0), np.zeros(times)
         else:
             sent, known = sent + rng.binomial(fake, shown, times), fake_noise(schema, protocol, n, fake)
             base = np.full(times, n * q * k + known.mean)
         noise = count_noise(schema, protocol, n, known)
-    values = (sent - base) / gain
+    if known_total(schema, protocol):
+        d = schema.width
+        others = others + rng.binomial(k * (n - truth), 1 - q)
+        others = others + rng.binomial(k * ((d - 1) * truth + (d - 2) * (n - truth)), q)
+        values = (sent - (sent + others) / d) / gain + n / d
+    else:
+        values = (sent - base) / gain
     variance = noise.variance + noise.growth * np.clip(values, 0, n)
     found = hb.Estimate(
         labels=tuple(map(str, range(times))),

@@ -15,8 +15,9 @@ from hubbub.schema import Schema
 @pytest.mark.parametrize(
     ("schema", "epsilon", "wanted"),
     [
-        (Schema.one_hot(100), 1.0, 2.799178),
-        (Schema.one_hot(2), 0.5, 5.642077),
+        (Schema.at_most(1, 100), 1.0, 2.799178),
+        (Schema.one_hot(100), 1.0, 0.99**0.5 * 2.799178),
+        (Schema.one_hot(2), 0.5, 0.5**0.5 * 5.642077),
         (Schema.bits(13), math.log(2), 13**0.5 * 5.94055992268250811),
         (Schema.bits(13), 1.0, 13**0.5 * 4.22467888932683528),
         (Schema.at_most(20, 50), 2.0, 40**0.5 * 2.2304762711864173),
@@ -31,7 +32,9 @@ def test_discrete_laplace_by_its_distribution() -> None:
     k = np.arange(-2000, 2001)
     distribution = np.exp(-np.abs(k) * 0.3 / 2)
     sigma = math.sqrt(float(k**2 @ distribution / distribution.sum()))
-    assert central_stderr(Schema.one_hot(5), Budget(0.3, 0.0)) == pytest.approx(sigma, rel=1e-9)
+    assert central_stderr(Schema.at_most(1, 5), Budget(0.3, 0.0)) == pytest.approx(sigma, rel=1e-9)
+    error = math.hypot(4 / 5, *[1 / 5] * 4) * sigma  # of one count less the mean of all five
+    assert central_stderr(Schema.one_hot(5), Budget(0.3, 0.0)) == pytest.approx(error, rel=1e-9)
 
 
 def test_epsilon_zero_has_no_pure_mechanism() -> None:

@@ -58,6 +58,54 @@ def flip_coverage(plan: Plan, half: float, crowds: Iterable[int]) -> float:
     return worst
 
 
+def total_errors(plan: Plan, held: int) -> tuple[Array, Array]:
+    """Return the errors of the count of a label that ``held`` people have, if all counts add up to n, and their odds.
+
+    d·k(1 − 2q) times the error is (d − 1)·S − R and a constant, for S messages with the label and R with others. Its
+    characteristic function is a product over people and fakes, and its mean that of every record.
+    """
+    schema, protocol, n = plan.schema, plan.protocol, plan.n
+    d, q, k, users, drawn = schema.width, protocol.q, protocol.k, protocol.user_fakes, protocol.shuffler_fakes
+    deviation = d * k * (1 - 2 * q) * plan.stderr
+    size = 2 ** math.ceil(math.log2(40 * deviation + 64 * d))
+    theta = 2 * np.pi * np.fft.fftfreq(size)
+    z = np.exp(1j * theta)
+
+    def records(q: float) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Return a flipped record with the label, and one with another label."""
+        rest = 1 - q + q / z
+        return (q + (1 - q) * z ** (d - 1)) * rest ** (d - 1), (1 - q + q * z ** (d - 1)) * (
+            q + (1 - q) / z
+        ) * rest ** (d - 2)
+
+    own, other = records(q)
+    total = own ** (k * held) * other ** (k * (n - held))
+    mean = k * (1 - 2 * q) * (d * held - n)  # those without the label have another
+    if drawn is not None:
+        own, other = records(q if protocol.sends_records else 0.0)
+        total = total * np.polyval(drawn.pmf[::-1], own) * np.polyval(drawn.pmf[::-1], other) ** (d - 1)
+    else:
+        fake = own / d + other * (1 - 1 / d)
+        if users is None:
+            total = total * fake**protocol.fixed_fakes
+        elif users.distribution == "binomial":
+            total = total * (1 + users.scale * (fake - 1)) ** (n * users.shift)
+        else:
+            total = total * np.exp(n * users.scale * (fake - 1))
+    pmf = np.fft.fftshift(np.fft.fft(total * np.exp(-1j * theta * round(mean))).real) / size
+    assert pmf.sum() == pytest.approx(1)
+    return (np.arange(size) - size // 2 + round(mean) - mean) / (d * k * (1 - 2 * q)), pmf
+
+
+def total_coverage(plan: Plan, half: float, crowds: Iterable[int]) -> float:
+    """Return the smallest probability, over numbers of people with a label, that one of a known total is so near."""
+    worst = 1.0
+    for held in crowds:
+        errors, pmf = total_errors(plan, held)
+        worst = min(worst, float(pmf[np.abs(errors) <= half + TIE].sum()))
+    return worst
+
+
 def users_coverage(plan: Plan, half: float) -> float:
     """Return the probability that the fakes of users move a count of clear records no farther; their number is seen."""
     users = plan.protocol.user_fakes
@@ -81,6 +129,11 @@ def test_shufflers_fakes_are_exact(epsilon: float, n: int) -> None:
             asked = Budget(epsilon, 1e-6)
             own = hb.plan(schema, n, asked, trust="shuffler-noise", rounds=rounds, family=family)
             half = margin(own)
+            if schema.exclusive:
+                assert total_coverage(own, half, [n // 3]) >= 0.95
+                less = 1e-6 if own.stderr < 50 else 1  # the mean of the others of much noise is close to normal
+                assert half == 0 or total_coverage(own, half - less, [n // 3]) < 0.95
+                continue
             assert shuffler_coverage(own, half) >= 0.95
             assert half == 0 or shuffler_coverage(own, half - 1e-6) < 0.95
 
@@ -89,7 +142,7 @@ def test_standard_errors_are_no_margins() -> None:
     """1.96 standard errors, of Laplace noise, cover too little, and of whole numbers far too little."""
     shares = []
     for epsilon in (0.3, 1.0, 2.0, 4.6, 6.0):
-        own = hb.plan(Schema.one_hot(12), 100_000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
+        own = hb.plan(Schema.at_most(1, 12), 100_000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
         shares.append(shuffler_coverage(own, 1.96 * own.stderr))
     assert [round(share, 3) for share in shares] == [0.938, 0.938, 0.927, 0.818, 0.905]
 
@@ -111,6 +164,53 @@ def test_flips_of_few_people_are_exact(n: int, q: float) -> None:
         half = margin(own)
         assert flip_coverage(own, half, range(n + 1)) >= 0.95
         assert flip_coverage(own, half - 1e-6, range(n + 1)) < 0.95
+
+
+@pytest.mark.parametrize("q", [1e-4, 0.003, 0.01, 0.03, 0.1, 0.25, 0.4, 0.499])
+@pytest.mark.parametrize("n", [10, 60])
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_flips_of_few_people_of_a_known_total_are_exact(d: int, n: int, q: float) -> None:
+    """Of the distribution for labels that nobody has, 8 labels of 10 people once had 87 of 100 within the margin."""
+    for protocol in (Protocol(q), Protocol(q, 3), Protocol(q, m=7), Protocol(q, m=Fakes.poisson(0.3), release="bits")):
+        own = plan_from(Schema.one_hot(d), n, protocol, epsilon=1.0)
+        half, found = margin(own), [total_errors(own, held) for held in range(0, n + 1, n // 10)]
+        for errors, pmf in found:
+            assert math.sqrt(pmf @ errors**2) == pytest.approx(own.stderr)
+            assert abs(pmf @ errors) < 1e-6 * own.stderr
+        assert min(pmf[np.abs(errors) <= half + TIE].sum() for errors, pmf in found) >= 0.95
+        if own.stderr * own.protocol.k * (1 - 2 * q) < 8:
+            assert total_coverage(own, half - 1e-6, range(n + 1)) < 0.95
+
+
+@pytest.mark.parametrize("n", [150, 700])
+@pytest.mark.parametrize(("d", "q"), [(2, 0.002), (2, 0.3), (3, 0.01), (3, 0.4), (8, 0.003), (8, 0.2), (40, 0.02)])
+def test_flips_of_more_people_of_a_known_total(d: int, q: float, n: int) -> None:
+    own = plan_from(Schema.one_hot(d), n, Protocol(q), epsilon=1.0)
+    crowds = np.unique(np.r_[np.random.default_rng(n).integers(0, n + 1, 20), 0, 1, n - 1, n]).tolist()
+    for level in (0.5, 0.95, 0.99):
+        assert total_coverage(own, margin(own, level), crowds) >= level - 1e-4
+    assert margin(own) <= 1.96 * own.stderr + 1.5 / (1 - 2 * q), "hardly more than the normal distribution"
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Protocol(0, m=Fakes.gaussian(0.6, 4), release="bits"),
+        Protocol(0, m=Fakes.laplace(0.435, 9)),
+        Protocol(0, m=Fakes.poisson(10.0), release="bits"),
+        Protocol(0.01),
+        Protocol(0.01, m=200),
+        Protocol(0.002, m=Fakes.laplace(0.4, 6)),
+    ],
+    ids=str,
+)
+def test_many_labels_of_a_known_total(protocol: Protocol) -> None:
+    """The mean of many other labels is close to normal: margins are at most a message larger than exact ones."""
+    own = plan_from(Schema.one_hot(300), 20, protocol, epsilon=1.0)
+    for level in (0.5, 0.95, 0.99):
+        half = margin(own, level)
+        assert total_coverage(own, half, range(0, 21, 5)) >= level
+        assert half < 1 or total_coverage(own, half - 1, range(0, 21, 5)) < level
 
 
 @pytest.mark.parametrize("messages", [0.2, 1.0, 4.0, 30.0, 140.0, 150.0, 300.0])
@@ -197,9 +297,14 @@ def test_strings_that_are_shown() -> None:
 def test_wide_laplace() -> None:
     """Tables of the shuffler's fakes end at a scale of about 800; beyond it the distribution is nearly continuous."""
     for scale in (200, 1000, 4000):
-        own = plan_from(Schema.one_hot(3), 10**6, Protocol(0, m=Fakes.laplace(scale, 20 * scale)), epsilon=1.0)
+        protocol = Protocol(0, m=Fakes.laplace(scale, 20 * scale))
+        own = plan_from(Schema.at_most(1, 3), 10**6, protocol, epsilon=1.0)
         assert margin(own) == pytest.approx(math.log(20) * scale, rel=0.005)
         assert shuffler_coverage(own, margin(own)) >= 0.95
+        known = plan_from(Schema.one_hot(3), 10**6, protocol, epsilon=1.0)
+        draws = np.random.default_rng(scale).laplace(0, scale, (3, 200_000))
+        inside = (np.abs(draws[0] - draws.mean(0)) <= margin(known)).mean()
+        assert 0.948 <= inside < 0.96
     assert laplace_factor() * math.sqrt(2) == pytest.approx(math.log(20))
 
 
@@ -257,7 +362,7 @@ def test_no_epsilon_below_the_lowest_is_tried(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_levels() -> None:
-    own = plan_from(Schema.one_hot(4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
+    own = plan_from(Schema.at_most(1, 4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
     halves = [round(margin(own, level), 6) for level in (0.5, 0.9, 0.95, 0.99, 0.999)]
     assert halves == [1, 5, 6, 9, 14]
     for level in (0.0, 1.0, "much"):
@@ -385,16 +490,20 @@ def drawn_coverage(plan: Plan, half: float, crowds: Iterable[int]) -> float:
 def test_fakes_that_are_flipped_into_a_label(schema: Schema, n: int, protocol: Protocol) -> None:
     """Their mean is no whole number, and they are not symmetric."""
     own = plan_from(schema, n, protocol, epsilon=1.0)
+    covered = total_coverage if schema.exclusive else drawn_coverage
     for level in (0.5, 0.95, 0.99):
         half = margin(own, level)
-        assert drawn_coverage(own, half, range(n + 1)) >= level
-        assert drawn_coverage(own, half - 1e-6, range(n + 1)) < level
+        assert covered(own, half, range(n + 1)) >= level
+        assert covered(own, half - 1e-6, range(n + 1)) < level
 
 
 def test_flips_among_laplace_fakes_that_zero_cuts() -> None:
     """A large δ leaves the fakes so few that they are not symmetric: 94.7 of 100 counts were once within the margin."""
-    own = plan_from(Schema.one_hot(3), 10, Protocol(0.001, m=Fakes.laplace(25.0, 112)), epsilon=0.08)
+    protocol = Protocol(0.001, m=Fakes.laplace(25.0, 112))
+    own = plan_from(Schema.at_most(1, 2), 10, protocol, epsilon=0.08)
     assert 0.95 <= drawn_coverage(own, margin(own), [5]) < 0.955
+    known = plan_from(Schema.one_hot(3), 10, protocol, epsilon=0.08)
+    assert 0.95 <= total_coverage(known, margin(known), [0, 5, 10]) < 0.955
 
 
 def test_many_numbers_of_users_fakes_are_told_apart() -> None:

@@ -26,6 +26,7 @@ from hubbub.privacy import TrustModel
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
+Counts = NDArray[np.int64]
 DRAWS = 20_000
 
 
@@ -36,6 +37,8 @@ def estimates(plan: hb.Plan, share: float, *, seed: int = 1, draws: int = DRAWS)
     q, k = protocol.q, protocol.k
     own, other = (1 - (schema.width - 1) * q, q) if protocol.sends_category else (1 - q, q)
     held = rng.binomial(n, share, draws)
+    if schema.exclusive and not protocol.sends_category:
+        return _of_total(plan, held, rng)
     shown = rng.binomial(k * held, own) + rng.binomial(k * (n - held), other)
     mean: Any = float(n * k * other)
     fake = q + (1 - 2 * q) * schema.density
@@ -56,6 +59,28 @@ def estimates(plan: hb.Plan, share: float, *, seed: int = 1, draws: int = DRAWS)
         mean = mean + protocol.fixed_fakes * fake
     result: NDArray[np.float64] = (shown - mean) / (k * (own - other)) / n
     return result
+
+
+def _of_total(plan: hb.Plan, held: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw estimated shares of one of d labels whose counts add up to n: (S − S̄)/g + n/d for S messages with it."""
+    protocol, d, n = plan.protocol, plan.schema.width, plan.n
+    users, drawn, k = protocol.user_fakes, protocol.shuffler_fakes, protocol.k
+
+    def sent(own: Counts, other: Counts, q: float) -> Counts:
+        """Return (d − 1)S − R of records that have the label, and of others, for R messages with other labels."""
+        shown = rng.binomial(own, 1 - q) + rng.binomial(other, q)
+        rest = rng.binomial(other, 1 - q) + rng.binomial((d - 2) * other + (d - 1) * own, q)
+        return np.asarray((d - 1) * shown - rest)
+
+    total = sent(k * held, k * (n - held), protocol.q)
+    if drawn is not None:
+        fakes = rng.choice(drawn.pmf.size, (held.size, d), p=drawn.pmf / drawn.pmf.sum())
+        total = total + sent(fakes[:, 0], fakes[:, 1:].sum(1), protocol.q if protocol.sends_records else 0.0)
+    else:
+        number = rng.binomial(n * users.shift, users.scale, held.size) if users else protocol.fixed_fakes
+        own = rng.binomial(number, 1 / d, held.size)
+        total = total + sent(own, number - own, protocol.q)
+    return np.asarray(total / (d * k * (1 - 2 * protocol.q)) / n + 1 / d)
 
 
 def lower_bound(inside: NDArray[np.bool_]) -> float:

@@ -1,6 +1,7 @@
 """The answers of the studio: certificates as they come, simulations and attacks of plans that it certified itself."""
 
 import asyncio
+import functools
 import json
 import threading
 import time
@@ -14,7 +15,7 @@ from tests.studio.conftest import INQUIRY, QUESTIONS, Inline
 import hubbub as hb
 from hubbub.canonical import Json
 from hubbub.errors import WireError
-from hubbub.planner import FAMILIES, margin, outline, question_margins
+from hubbub.planner import FAMILIES, central_margin, margin, outline, question_margins
 from hubbub.planner.deadlines import Late, check_time, until
 from hubbub.schema import Schema
 from hubbub.studio.app import answering
@@ -49,7 +50,7 @@ def test_outlines(desk: Desk) -> None:
         "clear-shuffler-fakes",
         "clear-user-fakes",
     }
-    assert found["central"]["here"] == 6
+    assert found["central"]["here"] == pytest.approx(central_margin(hb.Schema.one_hot(3), hb.Budget(1.0, 1e-6)))
     survey = asyncio.run(desk.outline({**INQUIRY, "kind": "survey", "questions": QUESTIONS}))
     assert survey["central"]["here"] is None
     assert {one["family"] for one in survey["families"]} >= {"split", "local-response", "clear-shuffler-fakes"}
@@ -94,9 +95,13 @@ def test_counts_are_within_their_margin_95_of_100_times(desk: Desk, epsilon: flo
         (one,) = certified(desk, {**inquiry, "kind": kind}, [family])
         drawn = hb.Plan.from_json(one["plan"]).protocol.shuffler_fakes
         assert drawn is not None
-        pmf = drawn.pmf
-        near = np.abs(np.arange(pmf.size) - drawn.mean) <= one["margin"] + 1e-9
-        assert pmf[near].sum() >= 0.95
+        pmf, error = drawn.pmf, np.arange(drawn.pmf.size) - drawn.mean
+        if kind == "one":  # the fakes of a label less the mean of all twelve: 11 of its own less the others, by 12
+            others = functools.reduce(np.convolve, [drawn.pmf] * 11)
+            own = np.zeros(11 * (pmf.size - 1) + 1)
+            own[::11] = pmf
+            pmf, error = np.convolve(own, others[::-1]), (np.arange(own.size + others.size - 1) - others.size + 1) / 12
+        assert pmf[np.abs(error) <= one["margin"] + 1e-9].sum() >= 0.95
 
 
 def test_margins_of_questions(desk: Desk) -> None:

@@ -126,9 +126,10 @@ export class Fields {
   /**
    * Check the entry `format`, which names the kind of document.
    * @param {string} kind
+   * @param {number} version
    */
-  format(kind) {
-    this.choice('format', [`hubbub ${kind} 2`]);
+  format(kind, version = 2) {
+    this.choice('format', [`hubbub ${kind} ${version}`]);
   }
 
   /** @param {string} key */

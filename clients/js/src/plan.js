@@ -34,7 +34,9 @@ import { Fields, canonical, distinct, parse, real } from './json.js';
  */
 
 const HALF_GRID = 2 ** 47;
-const PARTS = ['schema', 'n', 'honest_fraction', 'protocol', 'guarantee', 'stderr', 'rounds', 'total', 'curve'];
+/** The entries of a plan besides its format and its id. */
+export const PARTS = ['schema', 'n', 'honest_fraction', 'protocol', 'guarantee', 'stderr', 'rounds', 'total', 'curve', 'odds'];
+const ODDS = ['round', 'total', 'local', 'local_total'];
 const RELEASES = /** @type {const} */ (['records', 'bits', 'category']);
 
 /**
@@ -45,7 +47,7 @@ const RELEASES = /** @type {const} */ (['records', 'bits', 'category']);
 export async function readPlan(source) {
   const value = typeof source === 'string' || source instanceof Uint8Array ? parse(source, 'the plan') : source;
   const read = new Fields(value, 'the plan', 'format', 'id', ...PARTS);
-  read.format('plan');
+  read.format('plan', 3);
   const schema = readSchema(read.get('schema'));
   const protocol = readProtocol(read.get('protocol'));
   checkProtocol(protocol, schema);
@@ -53,6 +55,7 @@ export async function readPlan(source) {
   const honestFraction = read.real('honest_fraction', Number.MIN_VALUE, 1);
   read.real('stderr', Number.MIN_VALUE, 1e300);
   const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
+  checkOdds(read.get('odds'));
   const index = protocol.release !== 'records';
   const { width } = schema;
   /** @type {Plan} */
@@ -72,6 +75,15 @@ export async function readPlan(source) {
   const { id, ...content } = read.entries;
   check(hex(await sha256(canonical(content))) === id, 'the id of the plan must be its digest');
   return plan;
+}
+
+/**
+ * Check the certified success rates of a guess, which a device does not use.
+ * @param {Json} value
+ */
+export function checkOdds(value) {
+  const read = new Fields(value, 'the odds', ...ODDS);
+  for (const name of ODDS) read.real(name, 0.5, 1);
 }
 
 /**

@@ -16,7 +16,7 @@ import { FalseClaim, NoResponse, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
 import { X25519, createContext, seal } from './hpke.js';
 import { Fields, canonical, isObject, parse } from './json.js';
-import { readCurve, readGuarantee } from './plan.js';
+import { PARTS, checkOdds, readCurve, readGuarantee } from './plan.js';
 import { PREFIX, encodeString, messageOf, sealString } from './slots.js';
 import { Refused, Uploader, supersede } from './uploader.js';
 
@@ -38,7 +38,6 @@ export { encodeString, sealString } from './slots.js';
 
 const ROLES = /** @type {const} */ (['analyzer', 'shuffler']);
 const TERMS = ['min_batch_size', 'slots', 'epoch', 'task_start', 'task_end', 'suite'];
-const PLAN = ['schema', 'n', 'honest_fraction', 'protocol', 'guarantee', 'stderr', 'rounds', 'total', 'curve'];
 const HOST = /^[a-z0-9]([a-z0-9.:-]{0,198}[a-z0-9])?$/;
 const TYPE = 'application/hubbub-evaluation';
 const PROOF = 64;
@@ -60,8 +59,8 @@ function groupOf(name) {
  * @returns {Promise<{plan: Plan, texts: Texts}>}
  */
 async function readStringPlan(value) {
-  const read = new Fields(value, 'the plan', 'format', 'id', ...PLAN);
-  read.format('plan');
+  const read = new Fields(value, 'the plan', 'format', 'id', ...PARTS);
+  read.format('plan', 3);
   const schema = new Fields(read.get('schema'), 'the schema', 'kind', 'max_bytes', 'cut');
   schema.choice('kind', ['strings']);
   const texts = { maxBytes: schema.whole('max_bytes', 1, 4096), cut: schema.truth('cut') };
@@ -80,6 +79,7 @@ async function readStringPlan(value) {
   const { relay, ...assumptions } = own(/** @type {{[name: string]: Json}} */ (claim?.['assumptions']));
   check(relay === true, 'the guarantee must rest on a relay');
   const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
+  checkOdds(read.get('odds'));
   const { id, ...content } = read.entries;
   check(hex(await sha256(canonical(content))) === id, 'the id of the plan must be its digest');
   const size = PREFIX + texts.maxBytes;

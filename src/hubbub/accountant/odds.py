@@ -21,27 +21,35 @@ LARGEST = 100.0
 def certified_odds(curve: PrivacyCurve, rounds: int, collusion: float) -> Odds:
     """Return the odds of a plan with this curve of one round and this pure ε of one person's messages; errs upwards.
 
-    >>> certified_odds(PrivacyCurve(((0.0, 0.08), (1.0, 1e-6))), 1, math.log(3)).collusion
-    0.75
-    >>> certified_odds(PrivacyCurve(((0.0, 0.5), (math.log(3), 0.0))), 2, math.inf).total     # ½(1 + ½): both, or one
-    0.75000...
+    >>> certified_odds(PrivacyCurve(((0.0, 0.08), (1.0, 1e-6))), 1, math.log(3)).local
+    0.750003
+    """
+    return Odds(**{name: guess_rate(delta) for name, delta in distances(curve, rounds, collusion).items()})
+
+
+def distances(curve: PrivacyCurve, rounds: int, collusion: float) -> dict[str, float]:
+    """Return δ(0) behind each of the odds; errs upwards.
+
+    >>> two = distances(PrivacyCurve(((0.0, 0.5), (math.log(3), 0.0))), 2, math.inf)
+    >>> two["round"], round(two["total"], 2)     # randomized response: a second answer does not help
+    (0.5, 0.5)
     """
     local = _local(collusion)
-    many = collusion * math.sqrt(rounds) >= CERTAIN
-    return Odds(
-        round=guess_rate(curve.delta(0.0)),
-        total=_rate(curve, rounds),
-        collusion=guess_rate(local.delta(0.0)),
-        collusion_total=1.0 if many else _rate(local, rounds),
-    )
+    certain = collusion * math.sqrt(rounds) >= CERTAIN
+    return {
+        "round": curve.delta(0.0),
+        "total": _composed(curve, rounds),
+        "local": local.delta(0.0),
+        "local_total": 1.0 if certain else _composed(local, rounds),
+    }
 
 
-def _rate(curve: PrivacyCurve, rounds: int) -> float:
+def _composed(curve: PrivacyCurve, rounds: int) -> float:
     one = curve.delta(0.0)
     if rounds == 1 or one in (0.0, 1.0):
-        return guess_rate(one)
-    apart = -math.expm1(rounds * math.log1p(-one))  # 1 − (1 − δ)^rounds, whatever the rest of the curve
-    return guess_rate(min(composed(((curve, rounds),)).delta(0.0), apart * (1 + 1e-12)))
+        return one
+    apart = -math.expm1(rounds * math.log1p(-one)) * (1 + 1e-12)  # 1 − (1 − δ)^rounds, whatever the rest of the curve
+    return min(1.0, apart, composed(((curve, rounds),)).delta(0.0))
 
 
 def _local(epsilon: float) -> PrivacyCurve:

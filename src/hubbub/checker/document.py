@@ -82,8 +82,12 @@ class Odds:
 
     round: Fraction
     total: Fraction
-    collusion: Fraction
-    collusion_total: Fraction
+    local: Fraction
+    local_total: Fraction
+
+
+NO_ODDS = Odds(*[Fraction(1)] * 4)
+"""Rates that claim nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +116,11 @@ class Claim:
     total_delta: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
     """Points (ε, δ) claimed for one round, with ε rising and δ falling."""
-    odds: Odds
     answers: tuple[Answers, ...] = ()
     """The attributes of a survey of several ones; ``flip`` is then their smallest, and ``fakes`` is 0."""
     free: bool = True
     """True if two legal records are known to differ in all attributes."""
+    odds: Odds = NO_ODDS
 
     @property
     def distance(self) -> int:
@@ -243,7 +247,7 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
 
 def _odds(value: Any) -> Odds:
     """Read the success rates."""
-    names = ("round", "total", "collusion", "collusion_total")
+    names = ("round", "total", "local", "local_total")
     keys(value, set(names), "the odds")
     found = [real(value, name, 0, 1) for name in names]
     if min(found) < Fraction(1, 2):

@@ -181,7 +181,7 @@ def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
     The distances of rounds add up. Of pure ε, a rate is at most e^ε/(1 + e^ε): r/(1 − r) is the likelihood ratio.
     """
     apart, own = 2 * claim.odds.round - 1, claim.odds
-    if (own.collusion < 1 and _beyond_pure(claim, own.collusion, 1)) or (claim.flip == 0 and own.collusion_total < 1):
+    if (own.local < 1 and _beyond_pure(claim, own.local, 1)) or (claim.flip == 0 and own.local_total < 1):
         return Part("odds", State.FALSE, "a guess from all messages of one person may be right more often")
     if guarantee.state is not State.CONFIRMED:
         return Part("odds", State.NOT_CONFIRMED, "the guarantee is not confirmed either")
@@ -190,7 +190,7 @@ def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
         if found.state is not State.CONFIRMED:
             return replace(found, name="odds")
     added = 2 * own.total - 1 >= min(Fraction(1), claim.rounds * apart)
-    if not added or (own.collusion_total < 1 and _beyond_pure(claim, own.collusion_total, claim.rounds)):
+    if not added or (own.local_total < 1 and _beyond_pure(claim, own.local_total, claim.rounds)):
         reason = "those of several rounds are below what they add up to, and this checker does not compose curves"
         return Part("odds", State.NOT_CONFIRMED, reason)
     return Part("odds", State.CONFIRMED, f"a guess from one round is right with probability {_text(own.round)} at most")

@@ -11,7 +11,7 @@ def described_weight(plan: Plan, slots: int | None = None) -> str:
 
     >>> from hubbub import Protocol, Schema, plan_from
     >>> described_weight(plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6))
-    'a malicious one sends up to 21 messages and counts for up to 21.9 people on one label'
+    'a malicious one sends up to 21 messages and counts for up to 21.7 people on one label'
     """
     most = client_messages(plan) if slots is None else slots
     number = "any number of messages" if math.isinf(most) else f"up to {most:,} message{'s' * (most != 1)}"

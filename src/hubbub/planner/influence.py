@@ -77,7 +77,7 @@ def client_weight(plan: Plan, slots: int | None = None) -> float:
     >>> from hubbub import Fakes, Protocol, Schema, plan_from
     >>> one = Schema.one_hot(100)
     >>> round(client_weight(plan_from(one, 10_000, Protocol(0.02, release="bits"), delta=1e-6)), 2)
-    21.85
+    21.67
     >>> client_weight(plan_from(one, 10_000, Protocol(0.0, m=Fakes.laplace(2.0, 25)), delta=1e-6))
     1.0
     """

@@ -4,7 +4,9 @@ The error of a count is a whole number of messages, less its mean, divided by th
 come from its distribution, not from its standard error:
 
 - **labels of which everyone has exactly one**: their counts add up to n, and the error is that of the difference to the
-  mean of the other labels, with the distribution of the estimate (:func:`hubbub.noise.count_noise`);
+  mean of the other labels. Of little noise, and of the shuffler's fakes up to a few hundred messages, the quantile of
+  this difference, for the data for which it is largest; otherwise, that of the distribution of the estimate
+  (:func:`hubbub.noise.count_noise`);
 - **fakes of the shuffler alone**, and strings: the quantile of the distribution that the shuffler draws from;
 - **little noise**, a standard deviation of at most 12 messages: the quantile of the sum of all flips and fakes, for the
   data for which it is largest. Of more than 128 people, some numbers of people with a label stand for others, with a
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 
 from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
 from hubbub.fakes import Fakes
-from hubbub.noise import count_noise, fake_noise, known_total, predicted_stderr, thinned, total_noise
+from hubbub.noise import count_noise, fake_noise, known_total, predicted_stderr, thinned, total_noise, users_shown
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
@@ -34,7 +36,7 @@ from hubbub.numeric.population import LITTLE, CountNoise, poisson
 from hubbub.numeric.tails import ErrorSums
 from hubbub.planner.baselines import central_noise
 from hubbub.planner.deadlines import check_time
-from hubbub.planner.precision import LEVEL, normal_quantile
+from hubbub.planner.precision import LEVEL, WINDOW, normal_quantile
 from hubbub.plans import MAX_ROUNDS, Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import Noise, Protocol
@@ -46,6 +48,7 @@ from hubbub.surveys.design import places as places_of
 from hubbub.surveys.errors import QuestionError, answer_variances, question_errors
 
 Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 TAIL = 30.0  # outcomes with a probability below e^−30 are left out
 ALL = 128  # largest crowd of which every number of people with a label is tried
 SOME = 256  # steps in which those of larger crowds are tried, divided by their deviation (at least 4)
@@ -58,6 +61,9 @@ PLACES = 9  # places of the mean between whole numbers that are tried
 MIXED = 1024  # numbers of fakes that are told apart
 MOST = 10**4  # crowds times numbers of fakes up to which all are tried
 LARGEST = 10**5  # fakes of the shuffler beyond which there is no table of them
+LATTICE = 2**14  # points on which the error of a label among all labels is computed exactly
+PRODUCTS = 2**23  # of those points with numbers of fakes that are flipped
+FINE = 16  # steps to a message if there are too many labels for that
 Part = tuple[float, Distribution, float]
 """One of several distributions: its weight, itself, and its mean, which the estimator subtracts."""
 
@@ -74,7 +80,7 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
     >>> from hubbub import Fakes, Protocol, plan_from
     >>> own = plan_from(Schema.one_hot(4), 1000, Protocol(0, m=Fakes.laplace(2.0, 35)), epsilon=1.0)
     >>> round(margin(own), 6), round(1.96 * own.stderr, 2)
-    (6.0, 5.49)
+    (5.0, 4.75)
     >>> own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
     >>> round(margin(own), 2), round(1.96 * own.stderr, 2)
     (74.12, 73.5)
@@ -85,8 +91,7 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
         reject("the plan", "not be that of a survey; question_margins has the margins of its questions")
     protocol, schema, n = plan.protocol, plan.schema, plan.n
     if known_total(schema, protocol):
-        error = count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes))
-        return _half_width(error, miss, heavy=_heavy(protocol.noise[0]))
+        return _of_total(schema, protocol, n, miss)
     gain = 1 - schema.width * protocol.q if protocol.sends_category else protocol.k * (1 - 2 * protocol.q)
     spread = gain * predicted_stderr(schema, protocol, n)
     parts = _fakes(schema, protocol, n, wide=spread > LITTLE)
@@ -276,19 +281,168 @@ def _continuous(schema: Schema, protocol: Protocol, spread: float, miss: float) 
     return float(sums.reach(miss)[0])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Labels:
+    """Characteristic functions of the error of one of d counts that add up to n, in steps.
+
+    A message with the label is ``up`` steps, and one with another label a step back: up = d − 1. Messages with one of
+    ``many`` others are no steps; their mean is close to normal, and replaced by a difference of two Poisson numbers.
+    """
+
+    number: int
+    up: int
+    many: bool
+    theta: Array
+
+    @classmethod
+    def of(cls, number: int, spread: float) -> "_Labels":
+        """Return the labels if the numbers of messages with one of them have this deviation."""
+        wide = 64 + WINDOW * spread * math.sqrt(number / (number - 1))
+        many = (number - 1) * wide > LATTICE
+        up = FINE if many else number - 1
+        size = 2 ** math.ceil(math.log2(up * wide))
+        return cls(number, up, many, 2 * math.pi * np.arange(size // 2 + 1) / size)
+
+    def drawn(self, shown: Distribution, variance: float) -> tuple[Complex, float]:
+        """Return numbers of messages with this distribution, of every label or of one of many, and their mean.
+
+        ``variance`` is that of the difference to the mean of many others, in messages.
+        """
+        numbers = np.arange(shown.low, shown.high + 1)
+        mean = float(portable.dot(numbers, shown.pmf))
+
+        def moved(steps: int) -> Complex:
+            wrapped = np.zeros(2 * (self.theta.size - 1))
+            np.add.at(wrapped, steps * (numbers - round(mean)) % wrapped.size, shown.pmf)
+            return np.conj(np.fft.rfft(wrapped))
+
+        if not self.many:
+            return portable.times(moved(self.up), portable.power(moved(-1), self.number - 1)), 0.0
+        rest = self.up**2 * max(0.0, variance - float(portable.dot((numbers - mean) ** 2, shown.pmf)))
+        others = portable.exp(-2 * rest * portable.sin(self.theta / 2) ** 2)  # e^(rest·(cos θ − 1))
+        return moved(self.up) * others, self.up * (mean - round(mean))
+
+    def flips(self, q: float, *, held: bool) -> tuple[Complex, float]:
+        """Return the logarithm of what flips add to a record that has the label, or that has another, and its mean."""
+        sign, lost = (-1, 0) if held else (1, 1)
+        found = self.number - 1 - lost
+        own = portable.log1p(q * self._turn(sign * self.up))
+        if self.many:
+            return own, sign * self.up * q
+        others = lost * portable.log1p(q * self._turn(1)) + found * portable.log1p(q * self._turn(-1))
+        return own + others, (sign * self.up + lost - found) * q
+
+    def fakes(self, protocol: Protocol, n: int) -> Complex:
+        """Return the fakes, whose mean is 0, if labels are few: all have the same number of them on average."""
+        q, users, drawn = protocol.q, protocol.user_fakes, protocol.shuffler_fakes
+        if drawn is not None and (q == 0 or not protocol.sends_records):
+            return self.drawn(Distribution(0, drawn.pmf), 0.0)[0]
+        own, other = (
+            portable.exp(self.flips(q, held=held)[0] + 1j * steps * self.theta)
+            for held, steps in ((True, self.up), (False, -1))
+        )
+        if drawn is not None:
+            return np.asarray(
+                portable.times(_compound(drawn, own), portable.power(_compound(drawn, other), self.number - 1))
+            )
+        one = (own - 1) / self.number + (other - 1) * (1 - 1 / self.number)
+        if users is None:
+            return _powered(one, protocol.fixed_fakes)
+        if users.distribution == "poisson":
+            return np.asarray(portable.exp(n * users.scale * one))
+        return _powered(users.scale * one, n * users.shift)
+
+    def beyond(self, factor: Complex, mean: float, miss: float, away: float = 0.0) -> float:
+        """Return the distance in messages that an error exceeds with probability miss if its mean is so far away."""
+        whole, message = round(mean), self.up * self.number / (self.number - 1)
+        turned = portable.times(factor, portable.exp(-1j * whole * self.theta))
+        pmf = np.fft.fftshift(np.fft.irfft(np.conj(turned)))
+        some = np.flatnonzero(pmf > 1e-15)
+        errors, weights = some - pmf.size // 2 + (whole - mean), pmf[some]
+        places = (message * np.linspace(-away, away, PLACES if away else 1)).tolist()
+        worst = max(reach(np.abs(errors - place), weights, miss) for place in places)
+        return (worst + (1 if self.many else 0)) / message + away / (PLACES - 1)
+
+    def _turn(self, steps: int) -> Complex:
+        """Return e^(iθ·steps) − 1."""
+        half = steps / 2 * self.theta
+        return np.asarray(2j * portable.sin(half) * portable.exp(1j * half))
+
+
+def _powered(x: Complex, exponent: int) -> Complex:
+    """Return (1 + x)^exponent.
+
+    >>> _powered(np.array([-1.0 + 0j, 1.0 + 0j]), 3).real.round(9).tolist()
+    [0.0, 8.0]
+    """
+    return np.asarray(portable.exp(exponent * portable.log1p(np.where(np.abs(1 + x) < 1e-14, -1 + 1e-14, x))))
+
+
+def _compound(drawn: Fakes, one: Complex) -> Complex:
+    """Return the sum of a number of records that the shuffler draws."""
+    shown = _cut(Distribution(0, drawn.pmf), 1e-17)
+    total = np.zeros_like(one)
+    for weight in shown.pmf[::-1].tolist():
+        total = portable.times(total, one) + weight
+    return np.asarray(portable.times(total, _powered(one - 1, shown.low)))
+
+
+def _of_total(schema: Schema, protocol: Protocol, n: int, miss: float) -> float:
+    """Return the margin of a count if the counts of all labels add up to n: the largest for all data."""
+    d, q, k = schema.width, protocol.q, protocol.k
+    gain, flips, fakes = k * (1 - 2 * q), k * n * q * (1 - q), fake_noise(schema, protocol, n, protocol.fixed_fakes)
+    variance = flips + fakes.variance - fakes.shared
+    labels, drawn = _Labels.of(d, math.sqrt(variance)), protocol.shuffler_fakes
+    wide = labels.many or drawn is None or (q > 0 and drawn.pmf.size * labels.theta.size > PRODUCTS)
+    if variance > LITTLE**2 and wide:
+        heavy = _heavy(protocol.noise[0])
+        miss *= CUT_RESERVE if heavy and q > 0 else 1
+        return _half_width(count_noise(schema, protocol, n, fakes), miss, heavy=heavy)
+    if labels.many:
+        added, mean = labels.drawn(_shown(schema, protocol, n), variance * d / (d - 1) - flips)
+    else:
+        added, mean = labels.fakes(protocol, n), 0.0
+    crowds, away = _Flips(n, k, 1 - q, q, math.sqrt(variance)).crowds(1) if q > 0 else ([0], 0.0)
+    if q > 0 and len(crowds) <= n:
+        miss *= RESERVE
+    held, lacked = labels.flips(q, held=True), labels.flips(q, held=False)
+    worst = 0.0
+    for crowd in crowds:
+        check_time()
+        sent, lack = k * crowd, k * (n - crowd)
+        total = portable.times(added, portable.exp(sent * held[0] + lack * lacked[0]))
+        worst = max(worst, labels.beyond(total, mean + sent * held[1] + lack * lacked[1], miss, away))
+    return worst / gain
+
+
+def _shown(schema: Schema, protocol: Protocol, n: int) -> Distribution:
+    """Return the fakes that show one of many labels, given about how many there are, which cancels."""
+    q, d, users, drawn = protocol.q, schema.width, protocol.user_fakes, protocol.shuffler_fakes
+    if drawn is None:
+        number = protocol.fixed_fakes if users is None else n * users.mean
+        shows = q + (1 - 2 * q) / d
+        return poisson(number / d) if q == 0 else users_shown(number * shows, number * shows * (1 - shows))
+    if q == 0 or not protocol.sends_records:
+        return Distribution(0, drawn.pmf)
+    return thinned(drawn, 1 - q).plus(binomial(round((d - 1) * drawn.mean), q, tail=TAIL))
+
+
 def central_margin(schema: Schema, budget: Budget, rounds: int = 1, level: float = LEVEL) -> float:
     """Return the margin of a count if a trusted server adds the noise of :func:`hubbub.planner.central_stderr`.
 
     The discrete Laplace distribution exceeds m in absolute value with probability 2a^(m+1)/(1 + a), a = e^(−1/scale).
 
     >>> central_margin(Schema.at_most(1, 4), Budget(1.0, 1e-6)), central_margin(Schema.one_hot(4), Budget(1.0, 1e-6))
-    (6.0, 5.0000...)
+    (6.0, 5.0)
     """
     miss = 1 - check_real("level", level, OPEN_UNIT)
     sigma, scale = central_noise(schema, budget, check_whole("rounds", rounds, 1, MAX_ROUNDS))
     if schema.exclusive and schema.width > 1:
-        law = None if scale is None else _discrete_laplace(scale)
-        return _half_width(total_noise(schema.width, sigma**2, 1.0, law, alike=True), miss, heavy=scale is not None)
+        shown, d = None if scale is None else _discrete_laplace(scale), schema.width
+        if shown is not None and sigma <= LITTLE:
+            labels = _Labels.of(d, sigma)
+            return labels.beyond(*labels.drawn(shown, sigma**2 * d / (d - 1)), miss)
+        return _half_width(total_noise(schema.width, sigma**2, 1.0, shown, alike=True), miss, heavy=scale is not None)
     if scale is not None:
         whole = math.ceil(scale * math.log(2 / (miss * (1 + math.exp(-1 / scale)))) - 1 - 1e-9)
         return max(0.0, float(whole))
@@ -383,7 +537,9 @@ def _single(plan: Plan, place: int, miss: float) -> float:
     gain = 1 - (size if category else 2) * noise.q
     error = answer_noise(noise, size, n, variance, gain, category=category, batches=1)
     deviation = math.sqrt(error.variance + max(0.0, n * error.growth))
-    if category and gain * deviation <= LITTLE:
+    if not category:
+        return _of_total(Schema.one_hot(size), Protocol(noise.q, m=noise.m, release="bits"), n, miss)
+    if gain * deviation <= LITTLE:
         flips = _Flips(n, 1, 1 - (size - 1) * noise.q, noise.q, gain * deviation)
         return _worst(flips, [(1.0, Distribution(0, np.ones(1)), 0.0)], miss) / gain
     return _half_width(replace(error, variance=deviation**2), miss, heavy=_heavy(noise))

@@ -15,11 +15,12 @@ from scipy.special import ndtri
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
 from hubbub.noise import FakeCount, count_noise, fake_noise, known_total
 from hubbub.numeric import portable
-from hubbub.numeric.population import sampled_count
+from hubbub.numeric.population import CountNoise, sampled_count
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
 from hubbub.questions import Number
 from hubbub.schema import Schema
+from hubbub.surveys.answers import excess_of, summed_noise
 from hubbub.surveys.errors import question_errors
 
 Array = NDArray[np.float64]
@@ -235,8 +236,7 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
     """
     own, other, k, gain, noise = 1.0, 0.0, 1, 1.0, FakeCount(0.0, 0.0)
     if protocol is not None and known_total(schema, protocol):
-        added = fake_noise(schema, protocol, n, protocol.fixed_fakes)
-        points, weights = sampled_count(share, n, count_noise(schema, protocol, n, added), BINS)
+        points, weights = sampled_count(share, n, _of_total(schema, protocol, n), BINS)
         step = float(points[1] - points[0])
         return _Errors(points + step / 2 - n * share, np.cumsum(weights / weights.sum()), step, 1.0)
     if protocol is not None:
@@ -265,6 +265,19 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
     mass = np.maximum(np.fft.fftshift(np.fft.fft(factor).real), 0.0)
     edges = (np.arange(size) - size // 2 + 0.5) * step - left
     return _Errors(edges, np.cumsum(mass / mass.sum()), step, gain)
+
+
+def _of_total(schema: Schema, protocol: Protocol, n: int) -> CountNoise:
+    """Return the error of one of the counts that add up to n; Laplace fakes that have no table keep their tails."""
+    error = count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes))
+    drawn, d = protocol.shuffler_fakes, schema.width
+    if error.distribution is not None or drawn is None:
+        return error
+    shown = drawn.variance / (protocol.k if protocol.sends_records else error.gain) ** 2
+    excess = excess_of(drawn)  # that of d − 1 other labels is smaller
+    return summed_noise(
+        error.variance, [((1 - 1 / d) ** 2 * shown, excess), ((d - 1) / d**2 * shown, excess / (d - 1))]
+    )
 
 
 def _fakes(

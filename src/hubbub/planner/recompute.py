@@ -7,21 +7,18 @@ from hubbub.accountant import account, curve
 from hubbub.accountant.accounting import VIEWS, honest_users
 from hubbub.accountant.analysis import MARGIN, needs
 from hubbub.accountant.cases.local import collusion, count_leak
-from hubbub.accountant.odds import certified_odds
+from hubbub.accountant.odds import certified_odds, distances
 from hubbub.accountant.repeated import assumed_curve, repeated_epsilon, round_curve
 from hubbub.errors import FalseClaim, check_real, check_type, check_whole
 from hubbub.noise import predicted_stderr
 from hubbub.numeric.rounding import up
 from hubbub.plans import MAX_ROUNDS, Plan, basic_total
-from hubbub.privacy import BUDGET_DELTA, ODDS, Basis, Total, TrustModel
+from hubbub.privacy import BUDGET_DELTA, Basis, Total, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 ROUNDING = 1e-9
 """Relative amount by which a recomputed standard error may differ from the claimed one: machines round differently."""
-
-ODDS_ROUNDING = 1e-9
-"""The last digit of odds, which machines may round differently."""
 
 
 def plan_from(
@@ -183,12 +180,11 @@ def _verify_total(plan: Plan) -> None:
 
 def _verify_odds(plan: Plan) -> None:
     """Check that the curve, and the claimed privacy under collusion, give at most the claimed odds."""
-    proven = certified_odds(plan.curve, plan.rounds, plan.guarantee.assumptions.collusion_epsilon)
-    for name in ODDS:
-        claimed, found = getattr(plan.odds, name), getattr(proven, name)
-        if claimed < found - ODDS_ROUNDING:
-            what = name.replace("_", ", ")
-            raise FalseClaim(f"the plan claims odds ({what}) of {claimed:.9g}, but {found:.9g} is proven")
+    proven = distances(plan.curve, plan.rounds, plan.guarantee.assumptions.collusion_epsilon)
+    for name, delta in proven.items():
+        claimed, found = getattr(plan.odds, name), (1 + delta) / 2
+        if claimed < found:
+            raise FalseClaim(f"the plan claims odds ({name}) of {claimed:.9g}, but {found:.9g} is proven")
 
 
 def _trusted(trust: TrustModel) -> str:

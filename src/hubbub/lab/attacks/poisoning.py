@@ -13,6 +13,7 @@ from hubbub.client import randomize
 from hubbub.estimates import Estimate
 from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
+from hubbub.noise import known_total
 from hubbub.numeric.crowd import crowd
 from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
@@ -63,13 +64,21 @@ def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
     """Return the shift of an estimate by one malicious client that sends this many messages with the label.
 
     That of :func:`hubbub.planner.influence.votes`: (1 − q)/(1 − 2q) with the planned number of messages, −q/(1 − 2q)
-    with none. Whole records beyond k count as users' fakes, whose expected share of the label is subtracted.
+    with none. Whole records beyond k count as users' fakes, whose expected share of the label is subtracted. Where the
+    counts of d labels add up to the number of people, (1 − 1/d)/(1 − 2q) + 1/d, and −2q/(d(1 − 2q)) with records of
+    another label.
 
-    >>> round(bias(Protocol(0.25), Schema.one_hot(4), 1), 12), round(bias(Protocol(0.25), Schema.one_hot(4), 0), 12)
+    >>> round(bias(Protocol(0.25), Schema.bits(4), 1), 12), round(bias(Protocol(0.25), Schema.bits(4), 0), 12)
     (1.5, -0.5)
+    >>> round(bias(Protocol(0.25), Schema.one_hot(4), 1), 12), round(bias(Protocol(0.25), Schema.one_hot(4), 0), 12)
+    (1.75, -0.25)
     """
     evidence.check_no_survey(schema)
-    return votes(protocol, schema, sent, max(0, sent - protocol.k) if protocol.sends_records else 0)
+    k, records = protocol.k, protocol.sends_records
+    found = votes(protocol, schema, sent, max(0, sent - k) if records else 0)
+    if records and known_total(schema, protocol):
+        found -= max(0, k - sent) / (k * (1 - 2 * protocol.q) * schema.width)
+    return found
 
 
 def _messages(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:
@@ -148,8 +157,11 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     modest = [reading for reading in readings if abs(reading.exact) < 10]
     shifts = chart(
         [
-            Series(label="always the label: (1 − q)/(1 − 2q)", points=[(q, (1 - q) / (1 - 2 * q)) for q in flips]),
-            Series(label="never the label: −q/(1 − 2q)", points=[(q, -q / (1 - 2 * q)) for q in flips]),
+            Series(
+                label="always the label: (1 − 1/d)/(1 − 2q) + 1/d",
+                points=[(q, (1 - 1 / LABELS) / (1 - 2 * q) + 1 / LABELS) for q in flips],
+            ),
+            Series(label="always another: −2q/(d(1 − 2q))", points=[(q, -2 * q / (1 - 2 * q) / LABELS) for q in flips]),
             *(
                 simulated(kind, [r for r in modest if r.series.startswith(kind)])
                 for kind in ("flip", "4 copies", "split bits", "clear among fakes")
@@ -177,8 +189,9 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         name="poisoning",
         title="Malicious clients",
         sentences=(
-            f"A malicious client that always sends the label counts as (1 − q)/(1 − 2q) people, {flip:.3g} at q = 0.1, "
-            f"and one that never does as −q/(1 − 2q); copies change nothing, but split bits do not show their sender: "
+            f"Of d labels whose counts add up to the number of people, a malicious client that always sends one counts "
+            f"as (1 − 1/d)/(1 − 2q) + 1/d people, {flip:.3g} at q = 0.1 and d = {LABELS}, and on each of the others as "
+            f"−2q/(d(1 − 2q)); copies change nothing, but split bits do not show their sender: "
             f"{MANY} messages of one client count as {many:.3g} people unless the receiver limits uploads.",
             f"Error bars cover random flips, not manipulation: with σ = {sigma:.3g} the 95 % interval contains the "
             f"truth in {coverage(0):.0%} of cases without malicious clients, in {coverage(20):.0%} with 20 among "

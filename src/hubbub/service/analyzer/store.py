@@ -8,7 +8,6 @@ the row of a task is locked while a batch is announced, and the row of a batch w
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from hubbub.errors import Problem
 from hubbub.plans import Plan
@@ -84,9 +83,9 @@ class AnalyzerStore(TokenStore):
     """The analyzer's store."""
 
     role = "analyzer"
-    version = 5
+    version = 6
+    """Contracts with plans of version 3, as in the shuffler's store."""
     tables = _TABLES
-    migrations = MappingProxyType({3: (), 4: ("DROP TABLE IF EXISTS evaluations",)})
 
     def __init__(self, connect: Callable[[], Database]) -> None:
         self.evaluations = connect()

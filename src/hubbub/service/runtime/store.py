@@ -58,7 +58,8 @@ class Store:
             if found > version or not set(range(found, version)) <= self.migrations.keys():
                 raise StoreFailure(
                     f"the {role}'s store has schema version {found}; this release of hubbub supports version {version}."
-                    f" Run a release that supports version {found}, or restore a backup of version {version}"
+                    f" Run a release that supports version {found} until all tasks have ended, then start this one with"
+                    f" an empty store; or restore a backup of version {version}"
                 )
             for step in range(found, version):
                 for statement in self.migrations[step]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hubbub.service.runtime.database import Database, open_database
@@ -159,10 +158,9 @@ class ShufflerStore(Store):
     """The shuffler's store; one thread accepts bundles, and background work uses the connection ``jobs``."""
 
     role = "shuffler"
-    version = 5
+    version = 6
+    """Contracts with plans of version 3; those of earlier versions cannot be read any more, and are refused."""
     tables = _TABLES
-    # Since version 5, ids of answers are among the spent tokens: a release before it would not look at them.
-    migrations = MappingProxyType({3: (), 4: ()})
 
     def __init__(self, connect: Callable[[], Database], *, shard: int | None = None) -> None:
         self.jobs = connect()
