@@ -10,12 +10,12 @@ import pytest
 
 from hubbub.accountant import account
 from hubbub.accountant.analysis import MARGIN, Analysis, unknown
-from hubbub.accountant.cases import positions
+from hubbub.accountant.cases import local, positions
 from hubbub.accountant.theorems import fakes as fakes_theorem
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.privacy import Basis
-from hubbub.protocol import Fakes, Protocol
+from hubbub.protocol import GRID, Fakes, Protocol
 from hubbub.schema import Schema
 
 EPSILONS = (0.05, 0.3, 0.8, 1.5)
@@ -154,3 +154,12 @@ def test_rounded_logarithms_do_not_lower_the_delta_of_fakes_alone(power: int, mo
     with mpmath.workdps(40):
         exact = mpmath.log(mpmath.mpf(delta))
         assert exact <= found <= exact + 2e-12
+
+
+@pytest.mark.parametrize("power", [1, 2, 7, 40])
+def test_logarithms_of_odds_are_not_below_the_exact_ones(power: int) -> None:
+    with mpmath.workdps(80):
+        for wrong in range(1, GRID // 2, GRID // 101):
+            exact = power * mpmath.log(mpmath.mpf(GRID - wrong) / wrong)
+            found = mpmath.mpf(str(local._scaled_logarithm(GRID - wrong, wrong, power)))
+            assert exact <= found <= exact * (1 + mpmath.mpf("1.1e-40"))

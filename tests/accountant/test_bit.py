@@ -377,3 +377,46 @@ def test_nodes_that_are_dropped_are_allowed_for(
             window = windows.Window(tilts, np.array([0]), np.array([float(ones)]), np.array([float(zeros)]))
             exact = windows.enumerated(ones, zeros, q, epsilon, 1)
             assert exact <= window.bound(1)[0]
+
+
+def window(ones: int, zeros: int, q: float, epsilon: float, k: int, side: int) -> windows.Window:
+    """Return the window of one pair."""
+    tilts, _ = windows.tilted(q, k, np.array([epsilon]), side)
+    return windows.Window(tilts, np.array([0]), np.array([float(ones)]), np.array([float(zeros)]))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize(("ones", "zeros", "epsilon"), [(3, 1, 0.01), (3, 1, 0.5), (2000, 50, 0.1), (10**6, 10, 0.02)])
+@pytest.mark.parametrize("k", [1, 3])
+def test_exponents_that_err_by_their_rounding_are_allowed_for(
+    ones: int, zeros: int, epsilon: float, k: int, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, found = (window(ones, zeros, 0.2, epsilon, k, side) for _ in range(2))
+    truth = exact.bound(side)[0]
+    monkeypatch.setattr(windows, "ULPS", 1e-7)  # of the exponents, but not of the nodes
+    found.base = found.base - side * 0.99e-7 * (2 * found.tilt.theta * (found.mean + 4.0 * k) + 64.0)
+    assert side * (found.bound(side)[0] - truth) >= 0
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize(("ones", "zeros"), [(1, 1), (8, 3), (60, 60)])
+@pytest.mark.parametrize("k", [1, 4, 30])
+def test_nodes_that_err_by_their_rounding_are_allowed_for(
+    ones: int, zeros: int, k: int, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A phase errs by units of mean·w, a power by units of variance·w², products and sums by their numbers of terms."""
+    truth = window(ones, zeros, 0.3, 0.2, k, side).bound(side)[0]
+    with monkeypatch.context() as amplified:
+        amplified.setattr(windows, "ULPS", 1e-9)  # of the nodes, but not of the exponents
+        found = window(ones, zeros, 0.3, 0.2, k, side)
+    sizes = found.weight * np.exp(-found.variance * 2 * np.sin(found.w / 2) ** 2)
+    units = 8.0 + (k + len(found.w)) / 8 + found.mean * found.w + found.variance * found.w**2
+    error = 0.999e-9 * float((sizes * units).sum()) * k * found.tilt.gap * np.exp(found.tilt.theta / 2)
+    sums = found.sums
+
+    def rough(self: windows.Window, start: windows.Floats, count: int) -> tuple[windows.Floats, windows.Floats]:
+        h, difference = sums(start, count)
+        return h - side * error[:, None], difference
+
+    monkeypatch.setattr(windows.Window, "sums", rough)
+    assert side * (found.bound(side)[0] - truth) >= 0

@@ -128,6 +128,7 @@ def test_more_users_than_the_combination_counts_do_not_raise_delta() -> None:
 
 
 EXACT = [(1, 0.25, Fakes.laplace(2.0, 6)), (5, 0.1, Fakes.laplace(1.0, 5)), (4, 0.3, Fakes.gaussian(1.0, 3))]
+LACKING = drawn.LACKING / drawn.CUT
 SHARES = (0.0, 0.1, 0.3, 0.6, 0.9)
 
 
@@ -149,7 +150,7 @@ def afresh() -> Iterator[None]:
 def test_tails_that_are_cut_off_are_allowed_for(
     n: int, q: float, noise: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawn, "LACKING", drawn.LACKING / drawn.CUT * 2e-3)
+    monkeypatch.setattr(drawn, "LACKING", LACKING * 2e-3)
     monkeypatch.setattr(drawn, "CUT", 2e-3)
     for epsilon in (share * math.log((1 - q) / q) for share in SHARES):
         assert largest(n, q, noise, epsilon) <= drawn.cover(n, q, noise).delta(epsilon)
@@ -172,3 +173,27 @@ def test_probabilities_that_err_by_what_is_stated_are_allowed_for(
             found = drawn._Curve.of(ones, n - 1 - ones, q, Distribution(0, noise.pmf)).at(epsilon)
             for one, two in pairs(n, q, noise)[2 * ones : 2 * ones + 2]:
                 assert float(np.maximum(one - math.exp(epsilon) * two, 0.0).sum()) <= found
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0, 1.9])
+def test_losses_that_are_too_low_are_not_left_out(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Next to the pure ε all the mass is at one loss, which may be below ε by its error."""
+    exact = drawn._neighbours
+
+    def erring(*arguments: object) -> tuple[Floats, Floats]:
+        one, two = exact(*arguments)  # type: ignore[arg-type]
+        side = drawn.ERROR * np.sign(one - two)
+        return one * (1 - side), two * (1 + side)
+
+    monkeypatch.setattr(drawn, "_neighbours", erring)
+    curve = drawn._Curve.of(0, 0, 0.25, Distribution(0, np.ones(1)))
+    excess = share * drawn.ERROR
+    assert 0.75 * -math.expm1(-excess) <= curve.at(math.log(3.0) - excess)
+
+
+def test_a_sum_of_three_cut_distributions_lacks_no_more_than_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = binomial_pmf(20, 0.5)
+    cut = float(noise[:3].sum()) * (1 + 1e-9)  # each of the six tails is as large as it may be
+    monkeypatch.setattr(drawn, "CUT", cut)
+    one, _ = drawn._neighbours(20, 20, 0.5, drawn._window(Distribution(0, noise)))
+    assert 5.9 * cut < 1 - one.sum() <= LACKING * cut

@@ -377,3 +377,24 @@ def test_the_mass_at_0_of_either_change_is_not_too_small() -> None:
         for one, two in ((stay, shifted), (shifted, stay)):
             exact = mpmath.fsum(max(mpf(0), a - x * b) for a, b in zip(one, two, strict=True))
             assert exact <= cover(loss, x) <= exact + mpf("1e-6")
+
+
+@pytest.mark.parametrize("rising", [False, True])
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_the_masses_of_a_change_are_not_too_small(name: str, rising: bool) -> None:
+    """A count of K fakes that falls shows K against K + 1, one that rises K + 1 against K."""
+    for i in range(1, 16):
+        scale, shift = 0.6 + i / 7, i
+        loss = fakes._shift(getattr(Fakes, name)(scale, shift), rising=rising, step=None)
+        power, unit = (1, mpf(scale)) if name == "laplace" else (2, 2 * mpf(scale) ** 2)
+        heights = [abs(k - shift) ** power for k in range(shift + 60 * math.ceil(scale) + 60)]
+        whole = mpmath.fsum(mpmath.exp(-height / unit) for height in heights)
+        least: Counter[int] = Counter()
+        for k, height in enumerate(heights):
+            if rising or k:  # a count of no fakes does not arise by a fall
+                other = abs(k + 1 - shift) ** power if rising else abs(k - 1 - shift) ** power
+                least[other - height] += mpmath.exp(-height / unit) / whole
+        for node, mass in least.items():
+            if mass > 1e-20:
+                assert mass <= mpf(float(loss.masses[node - loss.first])) <= mass * (1 + mpf("1e-11")) + mpf("1e-12")
+        assert rising or mpmath.exp(-heights[0] / unit) / whole <= mpf(loss.infinite)

@@ -85,3 +85,20 @@ def test_the_smallest_epsilon_of_a_delta_errs_upwards(groups: Groups) -> None:
         epsilon = found.epsilon(delta)
         if 0 < epsilon < math.inf:
             assert found.delta(epsilon) <= delta < found.delta(epsilon * (1 - 1e-11))
+
+
+@pytest.mark.parametrize("groups", [GROUPS[1], [(Fakes.laplace(7.0, 300), 3), (Fakes.laplace(0.7, 40), 9)]])
+@pytest.mark.parametrize("factor", [1.0, 1.1, 1.3, 0.9, 0.7, 0.37])
+def test_rounded_losses_are_not_below_the_exact_ones(groups: Groups, factor: float) -> None:
+    """Next to the largest loss, δ is proportional to what ε is below it."""
+    scaled = [(Fakes.laplace(fakes.scale * factor, fakes.shift), times) for fakes, times in groups]
+    found = atoms(scaled)
+    assert found is not None
+    with mpmath.workdps(40):
+        largest = mpmath.fsum(times * 2 / mpmath.mpf(fakes.scale) for fakes, times in scaled)
+        mass = mpmath.fprod(single(fakes)[1] ** times for fakes, times in scaled)
+        epsilon = math.nextafter(float(largest), 0.0)
+        for _ in range(20):
+            excess = mass * -mpmath.expm1(epsilon - largest)
+            assert excess <= found.delta(epsilon) - found.never
+            epsilon = math.nextafter(epsilon, 0.0)

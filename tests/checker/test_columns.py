@@ -189,3 +189,19 @@ def test_probabilities_below_the_precision_are_not_lost() -> None:
     curve = Curve([2**bits - sum(rare), 0, 0, 0, 0], [2**bits, 0, 0, 0, 0], slack, 0, bits)
     (bound,) = curve.values([(3 << bits - 1, 3 << bits - 1)])
     assert sum(rare) <= bound <= 8 * slack
+
+
+@pytest.mark.parametrize(("ones", "zeros"), [(2, 0), (0, 2), (2, 2), (0, 0)])
+def test_lists_that_lack_as_much_as_they_may_are_allowed_for(
+    ones: int, zeros: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of 1/25, 8/25 and 16/25 the first lies outside of the list, and the others lack as much.
+    bits, slack = 30, -(-(2**30) // 25)
+
+    def rough(n: int, chance: Fraction, bits: int) -> Masses:
+        low = [-(-int(mass * 25) * 2**bits // 25) - slack for mass in chances(n, chance) if mass * 25 > 1]
+        return Masses(int(chance > Fraction(1, 2)), low, slack, bits) if n else Masses(0, [1 << bits], 0, bits)
+
+    monkeypatch.setattr(crowds, "binomial", rough)
+    curve = bit_curve(Bits(Fraction(1, 5), 3, ones + zeros, 1, bits), ones, zeros)
+    assert 2**bits <= curve.tail(0, 0) <= 2**bits + (ones + zeros) * slack + 99

@@ -62,3 +62,31 @@ def test_sums_of_distributions_that_err_by_their_slack_are_enclosed(slacks: tupl
     for s, exact in enumerate(summed(*parts)):
         low = found.low[s - found.first] if 0 <= s - found.first < len(found.low) else 0
         assert low <= exact * SCALE <= low + found.slack
+
+
+def test_points_that_are_rounded_down_are_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With these bits all probabilities are whole numbers of units, of which those of the crowd lack one each."""
+    flip, n, copies, bits = Fraction(1, 4), 30, 150, 300
+    parts = [chances(n, chance) for chance in (1 - flip, flip)]
+    monkeypatch.setattr(crowds, "binomial", lambda n, chance, bits: crude(chances(n, chance), 1, bits, cut=False))
+    pair = Pair(Bits(flip, copies, 2 * n, 1, bits), Fraction(1), n, n)
+    crowd = summed(*parts)
+    gains = [a - b for a, b in zip(chances(copies, 1 - flip), chances(copies, flip), strict=True)]
+    for t in range(70, 120, 5):
+        exact = sum(gain * sum(crowd[max(t - j, 0) :], Fraction(0)) for j, gain in enumerate(gains))
+        assert pair.gain(t, upper=False) <= exact * 2**bits <= pair.gain(t, upper=True)
+
+
+def test_a_tail_that_is_hardly_known_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 numbers of ones, all alike, the list shows a single one: just enough to know a sign, far below the end."""
+    flip, x, size, slack = Fraction(1, 20), Fraction(10), 300, -(-SCALE // 300)
+    kept, lost = 1 - flip - x * flip, x * (1 - flip) - flip
+    low = [0] * size
+    low[191] = int(kept / lost * (2 * slack + 4)) + 2
+    monkeypatch.setattr(crowds, "_threshold", lambda *_: (280, 0))
+    monkeypatch.setattr(
+        crowds, "binomial", lambda n, chance, bits: Masses(0, low if n else [SCALE], slack if n else 0, bits)
+    )
+    lower, upper = crowd_delta(Bits(flip, 1, size - 1, 1, BITS), x, size - 1, 0)
+    assert lower <= kept * SCALE / size <= upper  # P − xQ is positive only at the last number
+    assert low[191] < kept * SCALE / size, "the control: what the list shows is less"

@@ -83,3 +83,16 @@ def test_a_thinner_grid_only_raises_the_bound() -> None:
         value = coarse.delta(e, partial(point, factor))
         assert fine - 2**10 <= value <= fine + fine // 10  # each sum is rounded up
     assert coarseness("gaussian", Fraction(30), 4) == 1 < coarseness("gaussian", Fraction(5000), 4)
+
+
+@pytest.mark.parametrize("fakes", [LAPLACE, Fakes("laplace", Fraction(7, 3), 0), Fakes("laplace", Fraction(9), 30)])
+def test_masses_of_few_bits_are_rounded_up(fakes: Fakes) -> None:
+    with mpmath.workdps(50):
+        ratio = mpmath.exp(-mpmath.mpf(fakes.scale.denominator) / fakes.scale.numerator)
+        cut = ratio**fakes.shift
+        whole = 1 + ratio - cut * ratio
+        falls, rises = (ratio, 0, 1 - cut, cut * (1 - ratio)), (ratio - cut * ratio, 0, 1, 0)
+        for bits in range(3, 30):
+            for loss, exactly in zip(steps("laplace", fakes.scale, fakes.shift, bits)[:2], (falls, rises), strict=True):
+                for found, mass in zip((*loss.masses, loss.infinite), exactly, strict=True):
+                    assert mass / whole * 2**bits <= found <= mass / whole * 2**bits + 8

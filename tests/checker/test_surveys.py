@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.checker.crude import chances, crude
 from tests.checker.enumeration import Histogram, claim, convolve, hockey_stick, mixture
 from tests.checker.plans import forged, scaled
 
 import hubbub as hb
-from hubbub.checker import State, verify
+from hubbub.checker import State, surveys, verify
 from hubbub.checker import document as read
 from hubbub.checker.bounds import exceeds_pure
-from hubbub.checker.fixed import exp_bounds, log_bounds
+from hubbub.checker.fixed import Masses, exp_bounds, log_bounds
+from hubbub.checker.losses import Loss
 from hubbub.checker.questions import sizes
+from hubbub.checker.surveys import _Grid, _Survey
 from hubbub.checker.theorems import theorems
 from hubbub.errors import WireError
 from hubbub.protocol import Noise
@@ -401,3 +404,58 @@ def test_pure_losses_of_attributes_add_up() -> None:
     assert exceeds_pure(Fraction("3.4500"), odds)
     assert not exceeds_pure(Fraction("3.4499"), odds)
     assert exceeds_pure(Fraction(0), [(Fraction(1), 5)])
+
+
+def survey(users: int, fakes: read.Fakes, size: int) -> _Survey:
+    """Return the task of a survey of one attribute."""
+    one = read.Answers(size, read.Noise(Fraction(0), fakes), 1)
+    return _Survey(replace(claim("one_hot", size, 1, users, "0", delta="1/1000"), answers=(one,)), Fraction(1, 2))
+
+
+def covered(loss: Loss, points: list[Fraction], x: Fraction) -> Fraction:
+    """Return μ[x] of a cover on these points."""
+    terms = (Fraction(mass) * max(Fraction(0), 1 - x / at) for at, mass in zip(points, loss.masses, strict=True))
+    return (sum(terms, Fraction(0)) + loss.infinite) / (1 << loss.bits)
+
+
+@pytest.mark.parametrize("slacks", [(2**-3, 0.0), (0.0, 2**-3), (2**-5, 2**-5), (2**-9, 2**-7)])
+def test_numbers_of_fakes_that_err_by_their_slack_are_covered(
+    slacks: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = survey(9, read.Fakes("binomial", Fraction(1), 1), 4)
+
+    def sent(*_: object) -> Masses:
+        return crude(chances(9, Fraction(1, 2)), int(slacks[0] * 2**task.bits), task.bits)
+
+    def halves(n: int, chance: Fraction, bits: int) -> Masses:
+        return crude(chances(n, chance), int(slacks[1] * 2**bits), bits)
+
+    monkeypatch.setattr(surveys, "fakes_sent", sent)
+    monkeypatch.setattr(surveys, "binomial", halves)
+    grid = _Grid.create(Fraction(1, 2), Fraction(5), task.bits)
+    loss = task._users_fakes(grid, read.Fakes("binomial", Fraction(1), 1), 4)
+    ratio = Fraction(grid.ratio, 1 << task.bits)
+    points = [ratio ** (loss.first + i) for i in range(len(loss.masses))]
+    for x in (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(5), Fraction(50)):
+        exact = Fraction(0)
+        for n, weight in enumerate(chances(9, Fraction(1, 2))):
+            fair = [*chances(n, Fraction(1, 2)), Fraction(0)]
+            exact += weight * sum(max(Fraction(0), fair[a - 1] - x * fair[a]) for a in range(1, n + 2))
+        assert exact <= covered(loss, points, x) * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("bits", [10, 14, 20])
+def test_points_of_a_lattice_are_rounded_up(bits: int) -> None:
+    task = survey(9, read.Fakes("laplace", Fraction(7, 3), 5), 4)
+    task.bits, task.negligible = bits, 0
+    grid = _Grid.create(Fraction(1, 5), Fraction(12), bits)
+    ratio = Fraction(grid.ratio, 1 << bits)
+    for first in (-20, 0, 1):
+        for place in range(0, 20, 3):
+            u = Fraction(3, 7)
+            lattice = Loss(first, [0] * place + [1 << bits], 0, bits)
+            loss = task._from_lattice(grid, lattice, u)
+            points = [ratio ** (loss.first + i) for i in range(len(loss.masses))]
+            for x in (Fraction(1, 100), Fraction(1), Fraction(7)):
+                at = Fraction(exp_bounds(u * (first + place), 200)[0], 1 << 200)
+                assert max(Fraction(0), 1 - x / at) <= covered(loss, points, x)

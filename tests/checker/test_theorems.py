@@ -5,12 +5,13 @@ from fractions import Fraction
 from math import comb, exp
 
 import pytest
+from tests.checker.crude import chances
 from tests.checker.enumeration import claim, truth
 
 from hubbub.accountant.theorems.records import blanket
 from hubbub.checker.bounds import Bound
 from hubbub.checker.document import Claim, Fakes
-from hubbub.checker.fixed import exp_bounds
+from hubbub.checker.fixed import Masses, exp_bounds
 from hubbub.checker.theorems import _Task, theorems
 from hubbub.schema import Schema
 
@@ -57,6 +58,23 @@ def test_too_few_fakes_cost_their_probability(width: int, method: str) -> None:
         if name.startswith(method)
     ]
     assert whole.upper >= fixed.upper + fewer
+
+
+@pytest.mark.parametrize("below", range(1, 5))
+def test_numbers_of_fakes_that_are_not_listed_count_as_too_few(below: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All the mass outside of the list is that of fewer fakes than its first, and every entry lacks as much."""
+    exact = chances(40, Fraction(3, 10))
+    outside = sum(exact[:below])
+
+    def listed(self: _Task, drawn: Fakes, share: Fraction, bits: int) -> Masses:
+        slack = -int(-outside * 2**bits // 1)
+        return Masses(below, [max(0, int(mass * 2**bits) - slack + 1) for mass in exact[below:]], slack, bits)
+
+    monkeypatch.setattr(_Task, "_numbers", listed)
+    for slope in (3, 100, 10_000):
+        of = claim("bits", 1, 1, 10, "1/10", release="bits", delta=str(min(Fraction(1), outside * slope * 1024)))
+        number, missed = _Task(of, Fraction(1, 2))._likely_fakes(Fakes("binomial", Fraction(3, 10), 4))
+        assert sum(exact[:number]) <= missed
 
 
 @pytest.mark.parametrize("epsilon", ["1", "2"])

@@ -53,6 +53,7 @@ def test_a_sum_with_unshuffled_reports_states_the_local_figure_for_everybody(nam
         held = achieved_guarantee(total, plan)
         assert (held.epsilon, held.delta, held.assumptions.trust) == (alone.epsilon, alone.delta, "nobody")
         assert held.unshuffled == total.unshuffled == N
+        assert held.n == total.n
 
 
 def test_unshuffled_people_add_up() -> None:

@@ -143,9 +143,9 @@ def bit_curve(problem: Bits, ones: int, zeros: int, cut: int = 0) -> Curve:
     x, y = problem.crowd(ones, zeros)
     some, others = window(x.low, cut), window(y.low, cut)
     crowd = [mass >> bits for mass in convolve(x.low[some.start : some.stop], y.low[others.start : others.stop])]
-    # An entry of the sum of both parts lacks at most x.slack + y.slack and a unit: the other part's entries add up to
-    # at most 1. With the user's messages it lacks two units more: one of ``own``, which is weighed alike, and one.
-    slack = 2 * (x.slack + y.slack) + 4
+    # An entry is rounded down three times, as a sum of both parts, in ``own`` and with it: each time its errors are
+    # weighed by what adds up to at most 1. All else that is lacking is missing.
+    slack = 3
     rows = []
     for chance in (1 - problem.flip, problem.flip):
         own = [(mass.numerator << bits) // mass.denominator for mass in problem.own(chance)]
@@ -153,7 +153,8 @@ def bit_curve(problem: Bits, ones: int, zeros: int, cut: int = 0) -> Curve:
     k = problem.copies
     mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + (problem.fair + k) // 2
     mean -= x.first + some.start + y.first + others.start
-    missing = 4 * cut + len(x.low) * x.slack + len(y.low) * y.slack  # what is left out is known up to slack, too
+    # Ends that are left out, and what all entries of both parts lack, and what lies outside of them.
+    missing = 4 * cut + (len(x.low) + 1) * x.slack + (len(y.low) + 1) * y.slack
     return Curve(rows[0], rows[1], slack, mean, bits, missing)
 
 

@@ -139,7 +139,8 @@ class Pair:
         low, total = self.tail(t), 0
         for j, one in enumerate(self.gains_high if upper else self.gains_low):
             low += self.point(t - j) if j else 0
-            slack = self.tail_slack + j * self.point_slack if (one > 0) == upper else 0
+            # All that both parts lack is in ``tail_slack``; each point is rounded down once more.
+            slack = self.tail_slack + j if (one > 0) == upper else 0
             total += one * (low + slack)
         return ceil_shift(total, self.bits) if upper else total >> self.bits
 

@@ -79,7 +79,7 @@ def _laplace(scale: Fraction, shift: int, bits: int) -> tuple[Loss, Loss, Fracti
     whole = one + low - ceil_shift(cut_high * high, bits)
 
     def mass(numerator: int) -> int:
-        return ceil_div(max(numerator, 0) << bits, whole) + 2
+        return ceil_div(max(numerator, 0) << bits, whole)
 
     zero = mass(ceil_shift(cut_high * (one - low), bits))
     fall = Loss(-1, [mass(high), 0, mass(one - cut_low)], zero, bits)

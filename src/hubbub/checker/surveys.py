@@ -276,19 +276,20 @@ class _Survey:
         """Return the cover of one attribute among the uniform fakes of the users, from the atoms for every N."""
         numbers = fakes_sent(drawn, self.claim.users, Fraction(2, size), self.bits)
         kept = window(numbers.low, self.negligible)
+        # What the entries lack, and what lies outside of them, counts as infinite: none of them needs its slack.
         infinite = (1 << self.bits) - sum(numbers.low[kept.start : kept.stop])
         middle = numbers.first + (kept.start + kept.stop) // 2
         if len(kept) * (16 * isqrt(middle) + 1) > MAX_ATOMS:
             raise TooMuchWork
         atoms: dict[tuple[int, int], int] = {}
         for place in kept:
-            n, weight = numbers.first + place, numbers.low[place] + numbers.slack
+            n, weight = numbers.first + place, numbers.low[place]
             halves = binomial(n, Fraction(1, 2), self.bits)
             chosen = window(halves.low, self.negligible)
             # At a = n + 1, one more than A may be, the ratio is infinite; A = a − 1 in the first collection.
             for i in chosen:
                 before = halves.first + i
-                mass = ceil_shift(weight * (halves.low[i] + halves.slack), self.bits)
+                mass = ceil_shift(weight * halves.low[i], self.bits)
                 if before == n:
                     infinite += mass
                 else:

@@ -9,7 +9,18 @@ from tests.accountant.records.exact import Floats
 
 from hubbub.accountant.theorems.records import contour as contour_module
 from hubbub.accountant.theorems.records.cells import Cell, Envelope, Half, Problem, cell_tilt
-from hubbub.accountant.theorems.records.contour import Crowd, along, contour, falling, labels, size
+from hubbub.accountant.theorems.records.contour import (
+    Crowd,
+    Factors,
+    along,
+    contour,
+    falling,
+    integral,
+    integral_without_phases,
+    labels,
+    least_tilt,
+    size,
+)
 from hubbub.accountant.theorems.records.kinds import Family, family
 from hubbub.accountant.theorems.records.labels import evaluate, tilt
 from hubbub.accountant.theorems.records.weighted import _nodes as weighted_nodes
@@ -253,3 +264,36 @@ def test_companions_of_a_listed_kind_are_like_further_users_of_that_kind() -> No
     poisson = Crowd(300, kinds.kind(index), lambda x: 199 * np.expm1(x))
     assert float(evaluate(kinds, poisson, epsilon, math.inf, t, rows=np.array([index]))[0]) > float(mixed[0])
     assert poisson.mean == pytest.approx(199, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [10**5, 10**7, 10**9])
+def test_large_exponents_that_are_rounded_are_allowed_for(n: int) -> None:
+    line, grid = contour(0.5, 40.0, 4), labels(1.0, 4)
+    rng = np.random.default_rng(5)
+    log, weight = rng.uniform(0.4, 0.9, (40, 1)) * np.ones(len(grid.s)), rng.uniform(0.5, 2.0, (40, 1)) / n
+    weight, scale = weight * np.ones(len(grid.s)), np.ones(len(grid.s))
+    with mpmath.workdps(40):
+        # The factors are the same at all nodes: their integral is that of the kernel.
+        nodes = mpmath.fsum(map(mpmath.mpf, grid.weight.tolist())) / mpmath.e
+        kernel = mpmath.fsum(map(mpmath.mpf, (*line.left.tolist(), *line.right.tolist(), line.beyond)))
+        whole = min(kernel, mpmath.exp(mpmath.mpf(contour_module.SMOOTH) ** 2 / 2) / (2 * mpmath.mpf(line.t)))
+        tops = [
+            n * (mpmath.mpf(c) + mpmath.mpf(m)) for c, m in zip(weight[:, 0].tolist(), log[:, 0].tolist(), strict=True)
+        ]
+    plain = integral_without_phases(line, grid, scale, n, log, weight, None)
+    for i, top in enumerate(tops):
+        ends = [np.repeat(table[i : i + 1, :, None], len(line.left), axis=2) for table in (log, weight)]
+        factors = Factors((ends[0], ends[0]), (ends[1], ends[1]), log[i : i + 1], weight[i : i + 1])
+        found = float(integral(line, grid, scale, n, factors, None)[0])
+        with mpmath.workdps(40):
+            assert top + mpmath.log(nodes * whole) <= float(plain[i]) <= top * (1 + mpmath.mpf("2e-15"))
+            assert top + mpmath.log(nodes * kernel) <= found <= top * (1 + mpmath.mpf("2e-15"))
+
+
+@pytest.mark.parametrize("cut", [math.inf, 1e5])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_no_tilt_raises_a_score_beyond_the_range(epsilon: float, cut: float) -> None:
+    """Exponents are limited to 700, which would be no bound for a larger one."""
+    kinds = found(Schema.bits(3), 0.01)
+    t, _ = least_tilt(np.zeros_like, 1, kinds, epsilon, cut)
+    assert 600.0 < t * min(kinds.largest(epsilon), cut) <= 690.0

@@ -196,6 +196,7 @@ class _Curve:
         for losses, first, second, lacking in self._tables:
             start = np.searchsorted(losses, epsilons - 4 * ERROR)
             gained, lost = first[start], second[start]
+            # (1 − ERROR) is a reserve: e^ε·lost is at most gained·(1 + 4·ERROR), and 16·ERROR cover all eight errors.
             found.append(
                 np.maximum(gained * (1 + 16 * ERROR) - portable.exp(epsilons) * lost * (1 - ERROR), 0.0) + lacking
             )
