@@ -83,10 +83,10 @@ def test_clear_answers_have_no_odds_against_collusion() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 1000])
-@pytest.mark.parametrize("collusion", [0.0, 0.1, 2.0, 30.0, 1000.0, math.inf])
-def test_a_device_states_no_smaller_odds(rounds: int, collusion: float) -> None:
+@pytest.mark.parametrize("alone", [0.0, 0.1, 2.0, 30.0, 1000.0, math.inf])
+def test_a_device_states_no_smaller_odds(rounds: int, alone: float) -> None:
     curve = PrivacyCurve(((0.0, 0.01), (0.5, 1e-4), (1.0, 1e-9)))
-    proven, basic = certified_odds(curve, rounds, collusion), basic_odds(curve, rounds, collusion)
+    proven, basic = certified_odds(curve, rounds, alone), basic_odds(curve, rounds, alone)
     for name in ODDS:
         assert getattr(proven, name) <= getattr(basic, name) + 1e-6
 
