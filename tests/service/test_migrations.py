@@ -109,9 +109,7 @@ def test_stores_of_the_previous_plans_are_refused_as_they_are(tmp_path: Path) ->
     for store in (ShufflerStore, AnalyzerStore):
         url = f"sqlite:{tmp_path}/{store.role}.db"
         before = rows(url, "SELECT version FROM schema_version"), rows(url, "SELECT * FROM tasks")
-        with pytest.raises(
-            StoreFailure, match="version 4 until all tasks have ended, then start this one with an"
-        ):
+        with pytest.raises(StoreFailure, match="version 4 until all tasks have ended, then start this one with an"):
             store(functools.partial(connect, url))
         assert before == (rows(url, "SELECT version FROM schema_version"), rows(url, "SELECT * FROM tasks"))
         assert before[0] == [(4,)]
