@@ -88,6 +88,28 @@ def test_what_is_left_out_is_added() -> None:
         assert bound < known + known // 1000 or known < ONE >> 28
 
 
+@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 2**12)), min_size=2, max_size=30))
+def test_bounds_are_lowered_to_their_convex_hull(drawn: list[tuple[int, int]]) -> None:
+    """A convex curve, lifted here and there: what is left is convex, below the bounds and above the curve."""
+    points = powers(2**20 + 2**14, len(drawn), 20)[: len(drawn)]
+    lines = [(height, Fraction(height, 2 * points[-1][1])) for height, _ in drawn]
+    curve = [max(height - slope * x for height, slope in lines) for _, x in points]
+    bounds = [-int(-value // 1) + lift for value, (_, lift) in zip(curve, drawn, strict=True)]
+    found = columns.convex(bounds, points)
+    assert all(exact <= value <= bound for exact, value, bound in zip(curve, found, bounds, strict=True))
+    for i in range(1, len(found) - 1):
+        (low, _), (x, _), (_, high) = points[i - 1 : i + 2]
+        chord = found[i - 1] + Fraction((found[i + 1] - found[i - 1]) * (x - low), high - low)
+        assert found[i] <= chord + 2 + Fraction(2**22, 2**14) or found[i] <= found[i + 1]
+
+
+def test_the_odds_of_flipped_answers_are_confirmed() -> None:
+    """Regression: bounds that were not convex made the distance of two answers 2 % larger than it is."""
+    survey = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
+    plan = hb.plan(survey, 10_000, hb.Budget(1, 1e-6))
+    assert verify(plan.to_json()).state is State.CONFIRMED
+
+
 def telemetry() -> hb.Plan:
     """The survey of a browser, asked every week of a year."""
     schema = hb.Schema.survey(

@@ -18,9 +18,9 @@ SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
 
 @pytest.mark.long
 def test_a_series_does_not_trade_all_honest_users_for_little() -> None:
-    """Regression: clear records among users' fakes, which need all 10,000 users to be honest, for 5 % less error."""
-    schema = hb.Schema.one_hot(10)
-    found = compare(Request.of(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=12), prune=True)
+    """Regression: clear records among users' fakes, which need all 10,000 users to be honest, for little less error."""
+    schema = hb.Schema.bits(1)
+    found = compare(Request.of(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=52), prune=True)
     least = next(iter(found.plans.values()))
     assert family_key(least) == "clear-user-fakes"
     assert least.guarantee.assumptions.honest == 10_000
@@ -28,7 +28,7 @@ def test_a_series_does_not_trade_all_honest_users_for_little() -> None:
     assert family_key(best) == "clear-shuffler-fakes"
     assert best.guarantee.assumptions.honest == 1
     assert best.stderr <= FEWER_HONEST * least.stderr
-    assert best == hb.plan(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=12)
+    assert best == hb.plan(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=52)
     assert f"error {best.stderr:.4g}, which needs {best.guarantee.assumptions.needs}, to" in found.preference
     assert "draws its fakes" in found.preference
     assert f"error {least.stderr:.4g}, which needs 10,000 honest users" in found.preference

@@ -62,7 +62,11 @@ def test_larger_claims_are_legal() -> None:
     for change in (
         lambda one: one["total"].update(epsilon=5.0),
         lambda one: one["total"].update(epsilon="inf"),
-        lambda one: (one["curve"][0].__setitem__(1, 0.5), one["total"].update(epsilon=5.0)),
+        lambda one: (
+            one["curve"][0].__setitem__(1, 0.5),
+            one["total"].update(epsilon=5.0),
+            one["odds"].update(round=0.76, total=1.0),
+        ),
     ):
         hb.load_plan(forged(WEEKLY, change))
 

@@ -614,7 +614,7 @@ def test_a_comma_is_no_decimal_point(visit: Visit) -> None:
 
 
 def test_margins_below_a_tenth_of_a_person_are_not_told(visit: Visit) -> None:
-    page = visit.open("#eps=20&trust=shuffler-noise&n=1000&d=3")
+    page = visit.open("#eps=8&trust=shuffler-noise&n=20&d=3")
     assert page.inner_text("#c-margin") == "± 0.1 people"
     assert not re.search(r"\de-", page.inner_text("#verdict") + page.inner_text("#c-margin-text"))
 

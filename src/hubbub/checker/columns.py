@@ -266,7 +266,25 @@ def envelope(
         width = max(1, min(width + more, 16 * width)) if most > 0 else ceil_div(n, 16)
         j = i - 1
         watch(n - i, n)
-    return [max(pair) for pair in zip(worst, between(highest, places, points), strict=True)]
+    return convex([max(pair) for pair in zip(worst, between(highest, places, points), strict=True)], points)
+
+
+def convex(bounds: Sequence[int], points: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the bounds lowered to the chords of their convex hull: the largest H over all crowds is convex in x too.
+
+    Where bounds are not convex, by the sharpness of their blocks, a cover of them has mass that no crowd has.
+    """
+    places: list[int] = []
+    for i, value in enumerate(bounds):
+        while len(places) > 1:
+            a, b = places[-2:]
+            rise, next_rise = bounds[b] - bounds[a], value - bounds[b]
+            if rise * (points[i][0] - points[b][0]) < next_rise * (points[b][0] - points[a][0]):
+                break
+            places.pop()
+        places.append(i)
+    chords = between([bounds[i] for i in places], places, points)
+    return [min(pair) for pair in zip(bounds, chords, strict=True)]
 
 
 def chords(curve: Sequence[int], points: Sequence[tuple[int, int]], sharp: int) -> list[int]:

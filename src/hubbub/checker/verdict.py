@@ -185,14 +185,14 @@ def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
         return Part("odds", State.FALSE, "a guess from all messages of one person may be right more often")
     if guarantee.state is not State.CONFIRMED:
         return Part("odds", State.NOT_CONFIRMED, "the guarantee is not confirmed either")
-    if apart < 1:
-        found, _ = _guarantee(replace(claim, epsilon=Fraction(0), delta=apart), watch)
-        if found.state is not State.CONFIRMED:
-            return replace(found, name="odds")
     added = 2 * own.total - 1 >= min(Fraction(1), claim.rounds * apart)
     if not added or (own.local_total < 1 and _beyond_pure(claim, own.local_total, claim.rounds)):
         reason = "those of several rounds are below what they add up to, and this checker does not compose curves"
         return Part("odds", State.NOT_CONFIRMED, reason)
+    if apart < 1:
+        found, _ = _guarantee(replace(claim, epsilon=Fraction(0), delta=apart), watch)
+        if found.state is not State.CONFIRMED:
+            return replace(found, name="odds")
     return Part("odds", State.CONFIRMED, f"a guess from one round is right with probability {_text(own.round)} at most")
 
 

@@ -45,7 +45,7 @@ export const whole = (value) => Math.round(value).toLocaleString('en');
 /** Right guesses of a hundred, rounded up so that nobody is promised too much. */
 export const ofHundred = (share) => Math.min(100, Math.ceil(100 * share - 1e-9));
 
-export const percent = (share) => (share >= 0.9995 ? '100 %' : `${(Math.ceil(1000 * share - 1e-9) / 10).toFixed(1)} %`);
+export const percent = (share) => (share > 0.999 ? '100 %' : `${(Math.ceil(1000 * share - 1e-9) / 10).toFixed(1)} %`);
 
 const tab = Array.from(crypto.getRandomValues(new Uint8Array(12)), (one) => one.toString(16).padStart(2, '0')).join('');
 
