@@ -124,6 +124,8 @@ class StringDeaths:
         self.clients_died = self.sent = 0
         self._path = folder / "sent.journal"
         self._failure: BaseException | None = None
+        self._armed = threading.Barrier(len(ends) + 1)
+        """Passed when every process whose first death has a point was started with it: nothing was sent before."""
 
     def keep_pace(self) -> None:
         """Wait until as large a share of the deaths has happened as of the answers was stored."""
@@ -152,6 +154,7 @@ class StringDeaths:
 
     def _send(self, values: Sequence[str]) -> None:
         try:
+            self._armed.wait(TIMEOUT)
             while True:
                 with contextlib.closing(Journal(self._path, self.live.contract)) as journal:
                     transport = PacedTransport(self.live.relay, self)
@@ -179,11 +182,14 @@ class StringDeaths:
     def _live(self, name: str, ends: Sequence[str]) -> None:
         chance = random.Random(name)
         try:
-            for planned in ends:
+            for number, planned in enumerate(ends):
                 end = planned
                 if planned in POINTS:
                     self.live.kill(name)
                     process = self.live.launch(name, planned)
+                if number == 0:
+                    self._armed.wait(TIMEOUT)
+                if planned in POINTS:
                     # A point that is not reached, because nothing waits for it, becomes an ordinary kill.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(60)
