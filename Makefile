@@ -71,7 +71,7 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=)
 TOTAL = $(if $(COVERAGE),@mkdir -p build && $(BIN)/coverage report > build/coverage.txt && grep TOTAL build/coverage.txt)
 # Tests in a browser run apart: Playwright keeps an event loop, beside which no other test can start one.
-PAGES := tests/pages tests/clients tests/studio
+PAGES := tests/report tests/clients tests/studio
 test: $(VENV)/.dev ## all tests but long and slow ones, and of those in a browser the essential ones; COVERAGE=1 measures branch coverage
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
 	$(TOTAL)

@@ -16,10 +16,10 @@ from benchmarks.grid import clear_caches, settings
 from hubbub.accountant import account, calibrate, quadrature
 from hubbub.accountant.theorems import attacks, bit, fakes, records, split
 from hubbub.checker import verify
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 DELTA = 1e-6
 BUDGET = Budget(1.0, DELTA)

@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, poisson
 
 import hubbub as hb
-from hubbub.noise import known_total
+from hubbub.mechanisms.noise import known_total
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

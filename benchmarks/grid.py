@@ -19,12 +19,12 @@ from hubbub.accountant import account, calibrate
 from hubbub.accountant.cases import shuffler
 from hubbub.accountant.theorems import attacks, drawn, split
 from hubbub.errors import HubbubError
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES
 from hubbub.planner.request import Request
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
 
 T = TypeVar("T")
 SIZE = 300

@@ -28,10 +28,10 @@ import numpy as np
 import hubbub as hb
 from benchmarks import pipeline_arrow
 from benchmarks.bits import multi_freq_flip, pure_ldp_flip
-from hubbub import device
 from hubbub.bits.records import uniform_records
-from hubbub.records import SetBits
-from hubbub.shuffler import shuffle_blocks
+from hubbub.pipeline import device
+from hubbub.pipeline.records import SetBits
+from hubbub.pipeline.shuffle import shuffle_blocks
 
 Figures = dict[str, float | None]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import hubbub as hb
 from hubbub.io.reports import read_reports, write_reports
 from hubbub.io.values import read_values
-from hubbub.shuffler import shuffle_blocks
+from hubbub.pipeline.shuffle import shuffle_blocks
 
 Figures = dict[str, float | None]
 Job = Callable[[Path], NDArray[np.int64]]

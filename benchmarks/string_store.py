@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hubbub.fakes import Fakes
+from hubbub.model.fakes import Fakes
 from hubbub.service.runtime.database import open_database
 from hubbub.service.shuffler.counters import SlotCipher, Subtraction, read_slots, shown_slots
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow

@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 import hubbub as hb
 from benchmarks.string_store import measure_store
 from hubbub.oprf import SUITES, Key, blind, finalize
-from hubbub.rows import counted, one_person
-from hubbub.strings.release import subtracted
+from hubbub.pipeline.rows import counted, one_person
+from hubbub.pipeline.threshold import subtracted
 from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key, message
 
 PEOPLE, STRINGS, EXPONENT = 10**6, 10**7, 1.05

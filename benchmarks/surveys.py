@@ -33,9 +33,9 @@ from typing import Unpack
 import numpy as np
 
 import hubbub as hb
+from hubbub.mechanisms.design import mean_square, own_effects
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.request import Constraints
-from hubbub.surveys.design import mean_square, own_effects
 
 Figures = dict[str, float]
 

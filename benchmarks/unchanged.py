@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hubbub as hb
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.numeric.population import CountNoise
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 
 Rng = np.random.Generator
 Counts = NDArray[np.int64]

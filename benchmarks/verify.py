@@ -24,7 +24,7 @@ from hubbub import planner
 from hubbub.checker import State, verify
 from hubbub.errors import HubbubError, WireError
 from hubbub.io.surveys import read_survey
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 
 ROOT = Path(__file__).parents[1]
 VECTORS = Path(hb.__file__).parent / "vectors"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import hubbub as hb
-from hubbub.pages import explanation
+from hubbub.report import explanation
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ from sphinx.util.nodes import make_refnode
 
 import hubbub
 from hubbub import __version__
-from hubbub.pages.figures import SCREEN
-from hubbub.pages.style import DARK, LIGHT
+from hubbub.report.figures import SCREEN
+from hubbub.report.style import DARK, LIGHT
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -12,15 +12,15 @@ import hubbub as hb
 from examples import clicks, home_pages, search_defaults, tiles
 from hubbub.accountant import curve
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.noise import predicted_stderr
+from hubbub.mechanisms.noise import predicted_stderr
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.pages import Axis, Chart, Mark, Series, chart
-from hubbub.pages.charts import ticks
-from hubbub.pages.figures import Canvas
-from hubbub.pages.rows import row_axes
-from hubbub.pages.style import LIGHT, MARKERS
 from hubbub.planner import central_stderr
+from hubbub.report import Axis, Chart, Mark, Series, chart
+from hubbub.report.charts import ticks
+from hubbub.report.figures import Canvas
+from hubbub.report.rows import row_axes
+from hubbub.report.style import LIGHT, MARKERS
 
 __all__ = ["pictures"]
 

@@ -26,33 +26,13 @@ from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.io.surveys import survey_keys
-from hubbub.pages import Chart
+from hubbub.report import Chart
 from hubbub.service.runtime.reference import settings_page
 
 __all__ = ["generate"]
 
 DOCS = Path(__file__).resolve().parent
 API = DOCS / "api"
-PIPELINE = (
-    "schema",
-    "privacy",
-    "protocol",
-    "plans",
-    "records",
-    "reports",
-    "client",
-    "device",
-    "shuffler",
-    "analyzer",
-    "kernels",
-    "noise",
-    "estimates",
-    "tables",
-    "frames",
-    "extras",
-    "errors",
-    "canonical",
-)
 
 
 def generate(folder: Path) -> None:
@@ -118,13 +98,11 @@ def _sentence(text: str) -> str:
 
 
 def packages() -> dict[str, str]:
-    """Return a page for the modules of the pipeline, and one for each package except ``cli``, which has its own."""
-    top = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if not found.ispkg)
-    names = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if found.ispkg)
-    head = ["# The pipeline", "", "Types, functions and errors, in the order in which a collection uses them.", ""]
-    order = [*PIPELINE, *(name for name in top if name not in PIPELINE)]
-    pages = {"pipeline": "\n".join([*head, *(_module(f"hubbub.{name}") for name in order)])}
-    for name in names:
+    """Return a page for each package except ``cli``, which has its own, and one for the modules beside them."""
+    found = sorted(pkgutil.iter_modules(hubbub.__path__), key=lambda one: one.name)
+    beside = [_module(f"hubbub.{one.name}") for one in found if not one.ispkg]
+    pages = {"beside": "\n".join(["# Beside the packages", "", *beside])}
+    for name in (one.name for one in found if one.ispkg):
         if name != "cli":
             pages[name] = _package(name, importlib.import_module(f"hubbub.{name}"))
     pages["notes"] = _package("research.notes", formulas)

@@ -9,16 +9,17 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import estimate, tally
 from hubbub.bits.coins import positions
 from hubbub.bits.entropy import Entropy
-from hubbub.client import randomize
 from hubbub.errors import reject
-from hubbub.estimates import Estimate
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Reports, Tally
-from hubbub.shuffler import shuffle_blocks
+from hubbub.model.plans import Plan
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports, Tally
+from hubbub.pipeline.shuffle import shuffle_blocks
+from hubbub.pipeline.tally import tally
+from hubbub.results.counts import Estimate
+from hubbub.results.estimate import estimate
 
 FLIPS = 1 << 24
 """Expected number of flips that are drawn at a time."""

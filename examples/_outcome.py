@@ -9,9 +9,9 @@ import numpy as np
 from examples._collection import Simulation
 from examples._rules_2016 import DEVIATIONS, Claim, Comparison, percent, share_within
 from hubbub import planner
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 
 EPSILON = 2.0
 

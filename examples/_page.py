@@ -7,7 +7,7 @@ import numpy as np
 from examples._outcome import Outcome
 from examples._rules_2016 import percent
 from hubbub import planner
-from hubbub.pages import (
+from hubbub.report import (
     Axis,
     Chart,
     Series,

@@ -18,10 +18,10 @@ from hubbub.accountant import account
 from hubbub.bits.coins import positions
 from hubbub.bits.entropy import Entropy
 from hubbub.lab.attacks.evidence import coins, rate
+from hubbub.model.privacy import Guarantee
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.ratios import flip_from_phi
-from hubbub.privacy import Guarantee
-from hubbub.protocol import GRID, Protocol
-from hubbub.schema import Schema
 
 DEVIATIONS = 3.0
 """The largest error in the figures of 2016, in standard deviations."""

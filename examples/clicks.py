@@ -21,9 +21,9 @@ from examples._rules_2016 import (
 )
 from hubbub.accountant import calibrate
 from hubbub.bits.entropy import Entropy
-from hubbub.protocol import Protocol
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
 
 ADS, PEOPLE, ERROR = 50, 50_000, 0.25
 

@@ -15,8 +15,8 @@ from hubbub.cli import screen
 from hubbub.io.files import write_text
 from hubbub.lab.sampling import Rng, generator
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.pages import strings_page
-from hubbub.records import Bodies, Collection
+from hubbub.pipeline.records import Bodies, Collection
+from hubbub.report import strings_page
 
 PEOPLE = 1_000_000
 SIGNATURES = 10**7

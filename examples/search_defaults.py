@@ -23,9 +23,9 @@ from examples._rules_2016 import (
 from hubbub.accountant import calibrate
 from hubbub.bits.coins import coins
 from hubbub.bits.entropy import Entropy
-from hubbub.protocol import GRID, Protocol
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
 
 BITS, PEOPLE = 13, 10_000_000
 SHARES = tuple(0.2 * 0.6**i for i in range(BITS))

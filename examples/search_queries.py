@@ -21,10 +21,10 @@ from examples._rules_2016 import Claim, Comparison
 from hubbub import planner
 from hubbub.accountant import Ledger
 from hubbub.bits.entropy import Entropy, draw
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
 
 BITS, ROUNDS, PEOPLE = 28, 3, 100_000_000
 QUERIES = 2**20

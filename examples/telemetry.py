@@ -14,23 +14,27 @@ from numpy.typing import NDArray
 
 from examples._command import blocks
 from hubbub import planner
-from hubbub.analyzer import tally
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople, draw, system
 from hubbub.cli import screen
-from hubbub.client import randomize
-from hubbub.estimates import Estimate
 from hubbub.io.files import write_text
 from hubbub.io.surveys import Survey, read_survey
-from hubbub.pages import render
-from hubbub.pages.report import Report, Section, Table
-from hubbub.pages.survey_results import question_blocks, shown
-from hubbub.pages.survey_words import described_error, described_questions
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.records import Collection
-from hubbub.reports import Reports
-from hubbub.shuffler import shuffle_blocks
-from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate, estimate_survey
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports
+from hubbub.pipeline.shuffle import shuffle_blocks
+from hubbub.pipeline.tally import tally
+from hubbub.report import render
+from hubbub.report.report import Report, Section, Table
+from hubbub.report.survey_results import question_blocks, shown
+from hubbub.report.survey_words import described_error, described_questions
+from hubbub.results.counts import Estimate
+from hubbub.results.cross import CrossEstimate
+from hubbub.results.estimate import estimate_survey
+from hubbub.results.numbers import NumberEstimate
+from hubbub.results.scales import ScaleEstimate
+from hubbub.results.surveys import SurveyEstimate
 
 PEOPLE = 1_000_000
 FILE = Path(__file__).with_name("telemetry.toml")

@@ -19,9 +19,9 @@ from examples._rules_2016 import (
     share_within,
 )
 from hubbub.bits.entropy import Entropy
-from hubbub.protocol import Protocol
-from hubbub.records import Collection, SetBits
-from hubbub.schema import Schema
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection, SetBits
 
 SITES, TILES, PEOPLE = 1650, 10, 10_000_000
 

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from hubbub.canonical import Json, canonical, parse
+from hubbub.documents import Json, canonical, parse
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, Problem, SealError, WireError
+from hubbub.model.plans import HEADER, Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.model.texts import Strings
 from hubbub.oprf import Blinded, Key, finalize
+from hubbub.pipeline.reports import Reports, legal_payloads
+from hubbub.pipeline.rows import legal_rows
 from hubbub.planner import plan_from
-from hubbub.plans import HEADER, Plan
-from hubbub.protocol import Protocol
-from hubbub.reports import Reports, legal_payloads
-from hubbub.rows import legal_rows
-from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.analyzer.verdicts import Verdict, judge
@@ -51,7 +52,6 @@ from hubbub.service.task.tokens import (
     load_token_key,
     parse_request,
 )
-from hubbub.texts import Strings
 from hubbub.wire import batches, hpke, messages
 from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key
 from hubbub.wire.strings import message as string_message

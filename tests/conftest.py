@@ -23,14 +23,18 @@ AREAS = (
     "docs",
     "io",
     "lab",
+    "mechanisms",
+    "model",
     "notes",
     "numeric",
-    "pages",
     "pipeline",
     "planner",
+    "report",
+    "results",
     "service",
     "spark",
     "studio",
+    "wire",
 )
 """Folders of ``tests``, and packages of ``hubbub`` for doctests, that give their tests a marker of the same name."""
 

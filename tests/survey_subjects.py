@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import hubbub as hb
 from hubbub.errors import HubbubError, InvalidInput, WireError
-from hubbub.questions import Question
+from hubbub.model.questions import Question
 
 NAN, INF = math.nan, math.inf
 HUGE = 10**400

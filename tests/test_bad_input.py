@@ -34,9 +34,9 @@ from hubbub.errors import (
     TooLarge,
     WireError,
 )
+from hubbub.model.privacy import ODDS
+from hubbub.pipeline.records import Packed, SetBits
 from hubbub.planner import Constraints
-from hubbub.privacy import ODDS
-from hubbub.records import Packed, SetBits
 
 NAN, INF = math.nan, math.inf
 HUGE = 10**400

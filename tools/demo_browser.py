@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 import hubbub as hb
-from hubbub.device import encode
+from hubbub.pipeline.device import encode
 from hubbub.service.journal import Journal
 from hubbub.service.provision import CONTRACT, provision_all, reader_token, serve_role, ticket_key_path
 from hubbub.service.task.admission import TicketKey

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hubbub as hb
-from hubbub.device import encode
 from hubbub.errors import HubbubError
+from hubbub.pipeline.device import encode
 from hubbub.service.journal import Journal
 from hubbub.service.provision import provision_all, reader_token, serve_role, ticket_key_path
 from hubbub.service.task.admission import TicketKey

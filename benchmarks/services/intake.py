@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.services.load import Load, send_all
 from benchmarks.services.processes import Bench, cpu_seconds, postgres, say, slow_commits
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task import sealing
 

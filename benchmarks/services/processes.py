@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tests.service.bundles import seal_bundles
 from tests.service.live import LiveSystem, wait_until
 
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.provision import CONTRACT, free_port
 from hubbub.service.runtime.admin_client import SETTINGS
 from hubbub.service.runtime.process import ADDRESSES

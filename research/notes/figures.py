@@ -8,10 +8,10 @@ import numpy as np
 
 from hubbub.accountant import calibrate, quadrature
 from hubbub.accountant.theorems import attacks, bit, records
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.pages import COLOURS, Axis, Chart, Mark, Series, chart
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
+from hubbub.report import COLOURS, Axis, Chart, Mark, Series, chart
 from research.notes.formulas.bounds import (
     local_flip,
     simple_three_sigma_flip,

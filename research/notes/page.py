@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from hubbub import __version__
-from hubbub.pages import document, figure, tiles
+from hubbub.report import document, figure, tiles
 from research.notes.figures import Figure
 from research.notes.readings import Reading
 from research.notes.statements.catalogue import Status

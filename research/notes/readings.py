@@ -6,7 +6,7 @@ from functools import cache
 
 from hubbub.accountant import quadrature
 from hubbub.accountant.theorems import attacks
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 from research.notes.formulas.bounds import three_sigma_flip
 from research.notes.formulas.tails import sufficient
 

@@ -1,6 +1,6 @@
 """hubbub: collect sensitive answers under shuffle-model differential privacy.
 
-Public names load on first use, so that a device can import ``hubbub.device`` without numpy and other imports stay fast.
+Public names load on first use, so that devices need no numpy (``hubbub.pipeline.device``) and imports stay fast.
 """
 
 import importlib as _importlib
@@ -26,23 +26,23 @@ from hubbub.errors import (
 
 if _typing.TYPE_CHECKING:
     from hubbub.accountant import Calibrated, Ledger, account, calibrate
-    from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
-    from hubbub.charges import Charge
-    from hubbub.client import randomize
-    from hubbub.comparisons import (
-        Comparison,
-        Difference,
-        LabelComparison,
-        NumberComparison,
-        ScaleComparison,
-        SurveyComparison,
-        compare,
-        compare_power,
-        pool,
-    )
-    from hubbub.curves import PrivacyCurve
-    from hubbub.estimates import Estimate, LabelEstimate
+    from hubbub.accountant.charges import Charge
     from hubbub.io.surveys import Survey
+    from hubbub.mechanisms.chances import chance_shown, count_shown
+    from hubbub.mechanisms.errors import QuestionError, question_errors
+    from hubbub.model.curves import PrivacyCurve
+    from hubbub.model.plans import Plan
+    from hubbub.model.privacy import Assumptions, Basis, Budget, Guarantee, Odds, Total
+    from hubbub.model.protocol import Fakes, Noise, Protocol
+    from hubbub.model.questions import Choice, Cross, Flag, Number, Scale
+    from hubbub.model.schema import Schema
+    from hubbub.model.texts import Strings
+    from hubbub.pipeline.randomize import randomize
+    from hubbub.pipeline.records import Collection
+    from hubbub.pipeline.reports import Batch, BatchHeader, Reports, Tally
+    from hubbub.pipeline.shuffle import shuffle
+    from hubbub.pipeline.string_tallies import StringTally, tally_strings
+    from hubbub.pipeline.tally import tally
     from hubbub.planner import (
         Cost,
         FamilyPlan,
@@ -57,57 +57,48 @@ if _typing.TYPE_CHECKING:
         plan_from,
         smallest_n,
     )
-    from hubbub.plans import Plan
-    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Odds, Total
-    from hubbub.protocol import Fakes, Noise, Protocol
-    from hubbub.questions import Choice, Cross, Flag, Number, Scale
-    from hubbub.records import Collection
-    from hubbub.reports import Batch, BatchHeader, Reports, Tally
-    from hubbub.schema import Schema
-    from hubbub.shuffler import shuffle
-    from hubbub.strings import (
-        StringCount,
-        StringEstimate,
-        StringTally,
-        chance_shown,
-        count_shown,
-        estimate_strings,
-        tally_strings,
+    from hubbub.results.comparisons import (
+        Comparison,
+        Difference,
+        LabelComparison,
+        NumberComparison,
+        ScaleComparison,
+        SurveyComparison,
+        compare,
+        compare_power,
+        pool,
     )
-    from hubbub.surveys import (
-        CrossEstimate,
-        Measure,
-        NumberEstimate,
-        QuestionError,
-        ScaleEstimate,
-        SurveyEstimate,
-        estimate_survey,
-        question_errors,
-    )
-    from hubbub.tables import ConditionalTable, Joint, JointCell
-    from hubbub.texts import Strings
+    from hubbub.results.counts import Estimate, LabelEstimate
+    from hubbub.results.cross import CrossEstimate
+    from hubbub.results.estimate import achieved_guarantee, estimate, estimate_survey, joint
+    from hubbub.results.joint import ConditionalTable, Joint, JointCell
+    from hubbub.results.measures import Measure
+    from hubbub.results.numbers import NumberEstimate
+    from hubbub.results.scales import ScaleEstimate
+    from hubbub.results.strings import StringCount, StringEstimate, estimate_strings
+    from hubbub.results.surveys import SurveyEstimate
 
 __version__ = "0.2.0.dev0"
 
 _MODULES = {
     "accountant": ("Calibrated", "Ledger", "account", "calibrate"),
-    "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
-    "charges": ("Charge",),
-    "client": ("randomize",),
-    "comparisons": (
-        "Comparison",
-        "Difference",
-        "LabelComparison",
-        "NumberComparison",
-        "ScaleComparison",
-        "SurveyComparison",
-        "compare",
-        "compare_power",
-        "pool",
-    ),
-    "curves": ("PrivacyCurve",),
-    "estimates": ("Estimate", "LabelEstimate"),
+    "accountant.charges": ("Charge",),
     "io.surveys": ("Survey",),
+    "mechanisms.chances": ("chance_shown", "count_shown"),
+    "mechanisms.errors": ("QuestionError", "question_errors"),
+    "model.curves": ("PrivacyCurve",),
+    "model.plans": ("Plan",),
+    "model.privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Odds", "Total"),
+    "model.protocol": ("Fakes", "Noise", "Protocol"),
+    "model.questions": ("Choice", "Cross", "Flag", "Number", "Scale"),
+    "model.schema": ("Schema",),
+    "model.texts": ("Strings",),
+    "pipeline.randomize": ("randomize",),
+    "pipeline.records": ("Collection",),
+    "pipeline.reports": ("Batch", "BatchHeader", "Reports", "Tally"),
+    "pipeline.shuffle": ("shuffle",),
+    "pipeline.string_tallies": ("StringTally", "tally_strings"),
+    "pipeline.tally": ("tally",),
     "planner": (
         "Cost",
         "FamilyPlan",
@@ -122,35 +113,26 @@ _MODULES = {
         "plan_from",
         "smallest_n",
     ),
-    "plans": ("Plan",),
-    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Odds", "Total"),
-    "protocol": ("Fakes", "Noise", "Protocol"),
-    "questions": ("Choice", "Cross", "Flag", "Number", "Scale"),
-    "records": ("Collection",),
-    "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
-    "schema": ("Schema",),
-    "shuffler": ("shuffle",),
-    "strings": (
-        "StringCount",
-        "StringEstimate",
-        "StringTally",
-        "chance_shown",
-        "count_shown",
-        "estimate_strings",
-        "tally_strings",
+    "results.comparisons": (
+        "Comparison",
+        "Difference",
+        "LabelComparison",
+        "NumberComparison",
+        "ScaleComparison",
+        "SurveyComparison",
+        "compare",
+        "compare_power",
+        "pool",
     ),
-    "surveys": (
-        "CrossEstimate",
-        "Measure",
-        "NumberEstimate",
-        "QuestionError",
-        "ScaleEstimate",
-        "SurveyEstimate",
-        "estimate_survey",
-        "question_errors",
-    ),
-    "tables": ("ConditionalTable", "Joint", "JointCell"),
-    "texts": ("Strings",),
+    "results.counts": ("Estimate", "LabelEstimate"),
+    "results.cross": ("CrossEstimate",),
+    "results.estimate": ("achieved_guarantee", "estimate", "estimate_survey", "joint"),
+    "results.joint": ("ConditionalTable", "Joint", "JointCell"),
+    "results.measures": ("Measure",),
+    "results.numbers": ("NumberEstimate",),
+    "results.scales": ("ScaleEstimate",),
+    "results.strings": ("StringCount", "StringEstimate", "estimate_strings"),
+    "results.surveys": ("SurveyEstimate",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

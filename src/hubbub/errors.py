@@ -29,12 +29,13 @@ Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never
 function returns the value in its canonical type, so constructors and public functions check and convert in one line.
 """
 
+import importlib
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -397,3 +398,21 @@ def check_memory(what: str, size: int) -> None:
     """
     if size > MEMORY_LIMIT:
         raise TooLarge(f"{what} needs {size / 2**30:.1f} GiB; the limit is {MEMORY_LIMIT / 2**30:.1f} GiB")
+
+
+def load_extra(module: str, extra: str, feature: str) -> Any:
+    """Import a module of an extra, or raise an error that says how to install it.
+
+    Without an extra, the package is one that hubbub does not install itself.
+
+    >>> load_extra("nonesuch", "plot", "Plotting")
+    Traceback (most recent call last):
+    hubbub.errors.MissingExtra: Plotting needs the extra 'plot': pip install 'hubbub[plot]'
+    >>> load_extra("nonesuch", "", "A data frame of nonesuch")
+    Traceback (most recent call last):
+    hubbub.errors.MissingExtra: A data frame of nonesuch needs a package: pip install nonesuch
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(extra, feature, package=module.partition(".")[0]) from None

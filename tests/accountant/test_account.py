@@ -12,9 +12,9 @@ from hubbub.accountant import account, curve
 from hubbub.accountant.analysis import least_epsilon, unknown
 from hubbub.bits.device import GRID_BITS
 from hubbub.errors import InvalidInput
-from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Assumptions, Basis, Budget, Guarantee
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.schema import Schema
 
 SCHEMAS = [
     Schema.bits(1),

@@ -12,11 +12,11 @@ from hubbub.accountant import account
 from hubbub.accountant.analysis import MARGIN, Analysis, unknown
 from hubbub.accountant.cases import local, positions
 from hubbub.accountant.theorems import fakes as fakes_theorem
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.privacy import Basis
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.schema import Schema
 
 EPSILONS = (0.05, 0.3, 0.8, 1.5)
 

@@ -8,9 +8,9 @@ import pytest
 from hubbub import Budget, Fakes, FalseClaim, Protocol, Schema, account, calibrate, frontier, load_plan, plan_from
 from hubbub.accountant.accounting import honest_users
 from hubbub.accountant.cases import honest_fakes
-from hubbub.canonical import Json, canonical, parse
+from hubbub.documents import Json, canonical, parse
+from hubbub.model.privacy import TRUST_MODELS, TrustModel
 from hubbub.planner.families import family_key
-from hubbub.privacy import TRUST_MODELS, TrustModel
 
 BIT = Schema.bits(1)
 NOISY = Protocol(0.3, 1, Fakes.laplace(0.01, 0), "bits")  # its fakes hide nothing: the figure rests on the flips

@@ -7,9 +7,9 @@ import pytest
 from hubbub.accountant import account, calibrate
 from hubbub.accountant.theorems import split
 from hubbub.errors import Infeasible, InvalidInput
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 

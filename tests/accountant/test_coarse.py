@@ -13,9 +13,9 @@ from hubbub.accountant import curve
 from hubbub.accountant.accounting import prove
 from hubbub.accountant.homogeneous import likely_log_delta, split_positions
 from hubbub.accountant.theorems import split, surveys
-from hubbub.protocol import Noise, Protocol
-from hubbub.questions import Choice, Flag, Scale
-from hubbub.schema import Schema
+from hubbub.model.protocol import Noise, Protocol
+from hubbub.model.questions import Choice, Flag, Scale
+from hubbub.model.schema import Schema
 
 SURVEY = Schema.survey({"colour": Choice(["red", "green", "blue"]), "dark": Flag(), "age": Scale(0, 100, buckets=8)})
 FLIPS = [0.004, 0.006, 0.003]

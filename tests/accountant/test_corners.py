@@ -17,9 +17,9 @@ from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.rigorous import ball_delta
 from hubbub.accountant.theorems import attacks, bit, category, records
 from hubbub.accountant.theorems.records import blankets
-from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 
 Atoms = list[tuple[arb, arb]]
 

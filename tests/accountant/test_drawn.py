@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hubbub.accountant import account
 from hubbub.accountant.theorems import drawn, fakes, split
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.distributions import Distribution
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

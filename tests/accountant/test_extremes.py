@@ -6,8 +6,8 @@ import math
 import pytest
 
 from hubbub import Fakes, InvalidInput, Protocol, Schema, account, checker, plan_from
-from hubbub.canonical import Json, canonical, parse
 from hubbub.checker import State
+from hubbub.documents import Json, canonical, parse
 
 BITS = Schema.bits(2)
 

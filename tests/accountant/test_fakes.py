@@ -26,10 +26,10 @@ from hubbub.accountant.theorems.fakes import (
     uniform_delta,
 )
 from hubbub.errors import Infeasible, InvalidInput
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes
+from hubbub.model.schema import Schema
 from hubbub.numeric.inversion import least_real
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes
-from hubbub.schema import Schema
 
 mpmath.mp.dps = 40
 mpf = mpmath.mpf

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 from hubbub.accountant.theorems.laplace import atoms
-from hubbub.protocol import Fakes
+from hubbub.model.protocol import Fakes
 
 Groups = list[tuple[Fakes, int]]
 

@@ -11,14 +11,14 @@ from hubbub.accountant import Ledger, account, curve, sampling
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.composition import Loss
 from hubbub.errors import AlreadyCharged, BudgetExceeded, InvalidInput, WireError
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import gaussian_delta
 from hubbub.numeric.inversion import least_real
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 PLAN = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-8)
 OTHER = plan_from(Schema.one_hot(9), 100, Protocol(0, m=Fakes.gaussian(20.0, 140)), delta=1e-7)

@@ -12,11 +12,11 @@ import hubbub as hb
 from hubbub.accountant.odds import certified_odds
 from hubbub.checker import verify
 from hubbub.checker.verdict import State
-from hubbub.curves import PrivacyCurve
 from hubbub.errors import FalseClaim, WireError
+from hubbub.model.curves import PrivacyCurve
+from hubbub.model.plans import basic_odds
+from hubbub.model.privacy import ODDS, success_rate
 from hubbub.numeric.binomial import binomial
-from hubbub.plans import basic_odds
-from hubbub.privacy import ODDS, success_rate
 
 BIT = hb.Schema.bits(1)
 

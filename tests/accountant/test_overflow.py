@@ -14,7 +14,6 @@ from tests.pipeline.points import PROTOCOLS, SCHEMAS
 from tests.service.samples import SERVABLE, claimed, contract
 
 import hubbub as hb
-from hubbub import device
 from hubbub.accountant import overflow as module
 from hubbub.accountant.overflow import (
     MAX_DELTA_SHARE,
@@ -29,7 +28,8 @@ from hubbub.accountant.overflow import (
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.shuffler import legal_records
+from hubbub.pipeline import device
+from hubbub.pipeline.shuffle import legal_records
 
 
 def plan_at(kind: str, name: str, epsilon: float = 1.0, delta: float = 1e-6) -> hb.Plan:

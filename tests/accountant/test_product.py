@@ -11,8 +11,8 @@ import hubbub as hb
 from hubbub.accountant import account, curve
 from hubbub.accountant.analysis import Analysis
 from hubbub.errors import FalseClaim
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 
 def product(protocol: Protocol, schema: Schema, n: int) -> Analysis:

@@ -16,9 +16,9 @@ from hubbub.accountant.theorems import category
 from hubbub.accountant.theorems.attacks import attack, background, copies_attack
 from hubbub.accountant.theorems.records import blanket, blankets, copies, fake_blanket, local
 from hubbub.accountant.theorems.records.blankets import _merged, _product_blanket
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.protocol import GRID, Protocol
-from hubbub.schema import Schema
 
 Message = int
 Distribution = dict[Message, float]

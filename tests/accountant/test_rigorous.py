@@ -9,9 +9,9 @@ from hubbub.accountant import account
 from hubbub.accountant.rigorous import ball_delta, certify
 from hubbub.accountant.theorems import bit
 from hubbub.errors import HubbubError
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import neighbours
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 
 @pytest.mark.parametrize(("n", "ones", "q", "epsilon"), [(40, 39, 0.2, 0.5), (40, 10, 0.05, 0.0), (300, 299, 0.3, 0.1)])

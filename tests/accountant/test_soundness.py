@@ -17,11 +17,11 @@ from tests.accountant.enumeration.settings import Setting
 
 from hubbub.accountant import account
 from hubbub.accountant.theorems import bit
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.planner import frontier
-from hubbub.privacy import Budget
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
 
 
 def certificate(

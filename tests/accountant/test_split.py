@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hubbub.accountant.attained import repeated
 from hubbub.accountant.theorems import bit, split
 from hubbub.accountant.theorems.split import attack, cover, positions
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial
-from hubbub.schema import Schema
 
 Record = tuple[int, ...]
 Counts = dict[tuple[int, ...], float]

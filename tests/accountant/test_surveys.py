@@ -12,10 +12,10 @@ import hubbub as hb
 from hubbub.accountant.theorems import surveys
 from hubbub.accountant.theorems.fakes import uniform_bounds
 from hubbub.accountant.theorems.uniform import user_loss
-from hubbub.privacy import TrustModel
-from hubbub.protocol import Noise
-from hubbub.questions import Choice, Flag
-from hubbub.releases import Release
+from hubbub.model.privacy import TrustModel
+from hubbub.model.protocol import Noise
+from hubbub.model.questions import Choice, Flag
+from hubbub.model.releases import Release
 
 pytestmark = pytest.mark.accountant
 

@@ -15,8 +15,8 @@ from hubbub.accountant.attained import repeated, together
 from hubbub.accountant.cases.shuffler import legal_changes
 from hubbub.accountant.theorems.fakes import swap_bounds, swap_delta, swap_epsilon, uniform_bounds
 from hubbub.accountant.theorems.split import attack, cover, positions
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 ctx.prec = 300
 mpmath.mp.dps = 50

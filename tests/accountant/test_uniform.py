@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.theorems import uniform
 from hubbub.accountant.theorems.fakes import uniform_bounds
+from hubbub.model.protocol import Fakes
 from hubbub.numeric import portable
-from hubbub.protocol import Fakes
 
 pytestmark = pytest.mark.accountant
 

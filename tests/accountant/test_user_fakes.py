@@ -30,9 +30,9 @@ from hubbub.accountant.theorems.records.fakes import (
 from hubbub.accountant.theorems.records.kinds import family
 from hubbub.accountant.theorems.records.local import group_steps
 from hubbub.accountant.theorems.records.sparse import density, sparse_fake_blanket
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.fakes import Companions, bound_with_fakes, pool, weight_of_fakes
 from hubbub.accountant.theorems.records.weighted import weighted, weights
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 Floats = NDArray[np.float64]
 

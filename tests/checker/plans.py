@@ -7,7 +7,7 @@ from typing import Any
 
 import hubbub as hb
 from hubbub import Fakes, Protocol, Schema
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 
 Setting = tuple[str, Schema, int, Protocol, dict[str, Any]]
 

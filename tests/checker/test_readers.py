@@ -12,7 +12,7 @@ import hubbub as hb
 from hubbub.checker import State, verify
 from hubbub.checker.document import canonical
 from hubbub.errors import FalseClaim, WireError
-from hubbub.privacy import ODDS
+from hubbub.model.privacy import ODDS
 
 BIT = hb.plan_from(hb.Schema.bits(1), 100, hb.Protocol(0.1), delta=1e-6)
 ONE = hb.plan_from(hb.Schema.bits(1), 1, hb.Protocol(0.1), delta=1e-3)

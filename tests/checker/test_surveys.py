@@ -26,7 +26,7 @@ from hubbub.checker.questions import sizes
 from hubbub.checker.surveys import _Grid, _Survey
 from hubbub.checker.theorems import theorems
 from hubbub.errors import WireError
-from hubbub.protocol import Noise
+from hubbub.model.protocol import Noise
 
 CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE
 Setting = tuple[str, hb.Schema, list[Noise], str, dict[str, Any]]

@@ -13,7 +13,7 @@ from hubbub.checker.bounds import Bound
 from hubbub.checker.document import Claim, Fakes
 from hubbub.checker.fixed import Masses, exp_bounds
 from hubbub.checker.theorems import _Task, theorems
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 SCALE = 1 << 200
 

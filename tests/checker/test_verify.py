@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.checker.plans import LONG, SHORT, UNKNOWN, Setting, forged, make, rehashed, scaled
 
 import hubbub as hb
-from hubbub.canonical import canonical as reference
 from hubbub.checker import State, verify
 from hubbub.checker.crowds import silent
 from hubbub.checker.document import Claim, canonical
 from hubbub.checker.verdict import Part, _total
+from hubbub.documents import canonical as reference
 from hubbub.errors import WireError
 
 CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE

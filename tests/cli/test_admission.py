@@ -12,10 +12,10 @@ import pytest
 from tests.cli.conftest import Call
 from tests.service.live import LiveSystem, wait_until
 
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.issuer.app import add_key
 from hubbub.service.provision import provision_all, ticket_key_path
 from hubbub.service.runtime.process import ADDRESSES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 
 def test_demo(folder: Path, run: Call) -> None:

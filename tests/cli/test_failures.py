@@ -18,7 +18,7 @@ import hubbub as hb
 from hubbub.cli import COMMANDS, collect, main
 from hubbub.io.documents import read_plan
 from hubbub.io.reports import read_reports
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.service.provision import draft_contract
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity

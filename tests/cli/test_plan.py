@@ -8,7 +8,7 @@ from tests.cli.conftest import Call
 
 import hubbub as hb
 from hubbub.io.documents import read_plan
-from hubbub.privacy import TRUST_MODELS
+from hubbub.model.privacy import TRUST_MODELS
 from hubbub.vectors import wire_vectors
 
 TRUST = list(TRUST_MODELS)

@@ -12,9 +12,9 @@ from tests.service.admissions import new_ticket
 from tests.service.live import LiveSystem, wait_until
 
 from hubbub.cli.send import _retrying, send
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.provision import CONTRACT, provision_all
 from hubbub.service.transport import Response
 

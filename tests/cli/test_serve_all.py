@@ -16,9 +16,9 @@ from tests.cli.conftest import call
 from tests.service.live import wait_until
 
 from hubbub.io.documents import write_plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.task.contract import load_contract
 
 # A shell without job control starts background jobs with SIGINT ignored, and children inherit that.

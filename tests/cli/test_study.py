@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 SMALL = ("study", "--one-hot", "3", "-n", "1500", "--repetitions", "20", "--jobs", "1")
 

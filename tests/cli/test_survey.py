@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call, call
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 import hubbub as hb
 from hubbub.errors import InvalidInput, PlanMismatch
 from hubbub.io.documents import read_estimate, write_plan
 from hubbub.io.surveys import read_survey
-from hubbub.protocol import Noise
+from hubbub.model.protocol import Noise
 
 SURVEY = """
 [questions.colour]

@@ -10,7 +10,7 @@ from tests.cli.conftest import Call
 import hubbub as hb
 from hubbub.cli.errors import CORRUPT, UNCONFIRMED
 from hubbub.io.documents import write_plan
-from hubbub.protocol import Noise
+from hubbub.model.protocol import Noise
 
 SCHEMA = hb.Schema.survey({"colour": hb.Choice(["red", "green", "blue"]), "memory": hb.Number(0, 100, digits=[4, 2])})
 FAKES = hb.Protocol.survey([Noise(m=hb.Fakes.laplace(8.0, 110))] * 3)

@@ -16,9 +16,9 @@ import pytest
 from tests.service.live import wait_until
 
 from hubbub.io.documents import write_plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.provision import free_port
 
 README = Path(__file__).parents[2] / "deploy" / "README.md"

@@ -8,8 +8,8 @@ import pytest
 import hubbub as hb
 from hubbub.lab.audit.commands import ClientCommand
 from hubbub.lab.audit.trial import audit
-from hubbub.plans import Plan
-from hubbub.protocol import Noise
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Noise
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 NODE = shutil.which("node")

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from tests.vectors.common import small_plan
 
-from hubbub import device
 from hubbub.accountant.overflow import check_slots
 from hubbub.errors import HubbubError, InvalidInput
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Noise, Protocol
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
-from hubbub.schema import Schema
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Noise, Protocol
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
+from hubbub.model.schema import Schema
+from hubbub.pipeline import device
 from hubbub.vectors import Counter
 
 PROGRAM = Path(__file__).parents[2] / "clients" / "js" / "test" / "differential.js"

@@ -12,10 +12,11 @@ from tests.vectors.common import FOLDER, NOW
 from tests.vectors.contracts import read_as_device
 from tests.vectors.keylists import read_keys
 
-from hubbub import device, errors
-from hubbub.device import encode
+from hubbub import errors
 from hubbub.errors import HubbubError, NoResponse
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
+from hubbub.pipeline import device
+from hubbub.pipeline.device import encode
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import tokens

@@ -15,9 +15,9 @@ from docs import claims, generate
 from hubbub.accountant import Ledger
 from hubbub.accountant.overflow import min_slots, overflow
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.model.protocol import Protocol
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.protocol import Protocol
 
 FOUND = claims.claims()
 MEND = "look at its support again, quote it in docs/claims.toml as it is now, and run python -m docs.generate"

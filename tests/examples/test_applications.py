@@ -16,13 +16,13 @@ from examples._outcome import Outcome, budget_of_2016
 from examples._page import page
 from examples._rules_2016 import Claim, compare_shares, local_share, plain_flip, ratio_flip, share_within, stand_out
 from research.notes.formulas.estimation import count_stderr
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 import hubbub as hb
 from examples import home_pages, search_queries, tiles
 from hubbub.accountant import account
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.records import SetBits
+from hubbub.pipeline.records import SetBits
 
 SIZES = {
     "home_pages": 20_000,

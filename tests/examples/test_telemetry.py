@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 from examples import telemetry
 from hubbub.bits.entropy import SeededStreamNotForPeople

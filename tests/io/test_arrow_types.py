@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hubbub as hb
-from hubbub import kernels
-from hubbub.encoding.cells import number_codes
+from hubbub.io import kernels
+from hubbub.pipeline.encoding.cells import number_codes
 
 LABELS = ["red", "green", "blue"]
 ONE, BITS, FEW = hb.Schema.one_hot(LABELS), hb.Schema.bits(LABELS), hb.Schema.at_most(2, LABELS)

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.encoding.cells import number_codes
-from hubbub.encoding.codes import label_codes, pack_lists
-from hubbub.encoding.columns import encode_column, encode_table
-from hubbub.encoding.encoded import Encoded, from_cells
-from hubbub.encoding.sequences import encode_sequence
 from hubbub.io.arrow import collection
 from hubbub.io.parquet import read_columns
 from hubbub.io.values import read_values
-from hubbub.questions.answers import is_missing, number
-from hubbub.records import stored
+from hubbub.model.questions.answers import is_missing, number
+from hubbub.pipeline.encoding.cells import number_codes
+from hubbub.pipeline.encoding.codes import label_codes, pack_lists
+from hubbub.pipeline.encoding.columns import encode_column, encode_table
+from hubbub.pipeline.encoding.encoded import Encoded, from_cells
+from hubbub.pipeline.encoding.sequences import encode_sequence
+from hubbub.pipeline.records import stored
 
 LABELS = ["red", "green", "blue", "7", "-3", "007", "grün"]
 ONE = hb.Schema.one_hot(LABELS)

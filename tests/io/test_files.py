@@ -18,8 +18,8 @@ from hubbub.io.documents import read_labels, read_schema
 from hubbub.io.files import write_atomic, writing
 from hubbub.io.reports import inspect_reports, read_reports, write_reports
 from hubbub.io.values import read_values
-from hubbub.reports import Source
-from hubbub.shuffler import shuffle_blocks
+from hubbub.pipeline.reports import Source
+from hubbub.pipeline.shuffle import shuffle_blocks
 from hubbub.wire.batches import encode, read_blocks
 
 COLOURS = hb.Schema.one_hot(["red", "green", "blue"])

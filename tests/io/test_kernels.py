@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import hubbub as hb
-from hubbub import kernels
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.io import kernels
 from hubbub.io.directories import Manifest, Part, read_directory
 
 COLOURS = hb.Schema.one_hot(["red", "green", "blue"])

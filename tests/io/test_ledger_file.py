@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hubbub as hb
-from hubbub.device_ledger import DeviceLedger
+from hubbub.accountant.device_ledger import DeviceLedger
 from hubbub.io import chains
 from hubbub.io.chains import FileAnchor
 from hubbub.io.ledgers import LedgerFile

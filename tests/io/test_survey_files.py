@@ -9,7 +9,7 @@ import pytest
 import hubbub as hb
 from hubbub.errors import InvalidInput
 from hubbub.io.surveys import HINT, KINDS, STARTER, read_survey, survey_keys
-from hubbub.questions.survey import _KINDS
+from hubbub.model.questions.survey import _KINDS
 
 WHOLE = """
 [questions.colour]

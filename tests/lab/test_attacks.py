@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.cli.conftest import call
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 import hubbub as hb
-from hubbub import shuffler
 from hubbub.accountant import Ledger, account
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.errors import BatchTooSmall, InvalidInput
@@ -21,7 +20,8 @@ from hubbub.lab import attacks
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack, rate
 from hubbub.lab.attacks.page import page
-from hubbub.protocol import Noise
+from hubbub.model.protocol import Noise
+from hubbub.pipeline import shuffle as shuffler
 
 BIT = hb.Schema.bits(1)
 FOUR = hb.Schema.one_hot(poisoning.LABELS)

@@ -8,7 +8,7 @@ import pytest
 import hubbub as hb
 from hubbub.io.values import read_values
 from hubbub.lab.audit.answers import AttributeAnswers, UnreachableCategory
-from hubbub.questions import Question, Questions
+from hubbub.model.questions import Question, Questions
 
 QUESTIONS: dict[str, Question] = {
     'a "colour", or: none': hb.Choice(["red", "a,b", 'say "x"', "1;2"], missing=True),

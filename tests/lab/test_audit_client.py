@@ -13,11 +13,11 @@ from tests.pipeline.points import POINTS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.client import randomize
 from hubbub.lab.audit import flips, independence
 from hubbub.lab.audit.commands import Client, read_output
 from hubbub.lab.audit.probes import probes, sample
 from hubbub.lab.audit.results import Audit, Effort
+from hubbub.pipeline.randomize import randomize
 
 Bits = NDArray[np.uint8]
 COLOURS = hb.Schema.one_hot(["red", "", "blue"])

@@ -13,7 +13,6 @@ from tests.pipeline.points import plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.client import randomize
 from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client
 from hubbub.lab.audit.faults import Diagnosis
@@ -21,6 +20,7 @@ from hubbub.lab.audit.probes import probes
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.seeds import run_values, runs_needed, search
 from hubbub.lab.audit.statistics import bennett_p, hypergeometric_p
+from hubbub.pipeline.randomize import randomize
 
 Bits = NDArray[np.uint8]
 LETTERS = hb.Schema.bits(list("abcdefgh"))

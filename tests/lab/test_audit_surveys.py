@@ -17,7 +17,7 @@ from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerC
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.surveys import attributes, linked_answers
 from hubbub.lab.audit.trial import audit
-from hubbub.protocol import Noise
+from hubbub.model.protocol import Noise
 
 SCHEMA = hb.Schema.survey(
     {"colour": hb.Choice(["red", "green", "blue"]), "dark mode": hb.Flag(), "memory": hb.Number(0, 15, digits=[4, 2])}

@@ -10,13 +10,13 @@ import pytest
 from tests.pipeline.points import POINTS, SCHEMAS, N, plan_of
 
 import hubbub as hb
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import InvalidInput, WireError
 from hubbub.lab import cells
 from hubbub.lab.cells import Cell, Level, Row, contradictions, level_of, measure
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts
-from hubbub.reports import Tally
+from hubbub.pipeline.reports import Tally
 
 ZIPF = Population(exponent=1.0)
 

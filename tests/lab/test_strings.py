@@ -18,8 +18,8 @@ from hubbub.lab.audit.trial import audit
 from hubbub.lab.cells import contradictions
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.study import Grid, run
-from hubbub.rows import counted, from_counts
-from hubbub.texts import Strings
+from hubbub.model.texts import Strings
+from hubbub.pipeline.rows import counted, from_counts
 
 PLAN = hb.plan(hb.Schema.strings(24), 2000, epsilon=2.0, delta=1e-6, trust="shuffler-noise")
 DRAWN = PLAN.protocol.m

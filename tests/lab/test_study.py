@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.pages.structure import check_page
 from tests.pipeline.points import N, plan_of
+from tests.report.structure import check_page
 
 import hubbub as hb
 from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError

@@ -16,8 +16,8 @@ from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.lab.study import Grid, Results, run
 from hubbub.lab.study_page import study_page
-from hubbub.protocol import Noise
-from hubbub.surveys.errors import QuestionError, predicted_errors
+from hubbub.mechanisms.errors import QuestionError, predicted_errors
+from hubbub.model.protocol import Noise
 
 SCHEMA = hb.Schema.survey(
     {

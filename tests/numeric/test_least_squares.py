@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hubbub.model.protocol import Fakes
 from hubbub.numeric.effects import Factorial
 from hubbub.numeric.trees import Tree, mean_square_prefix
-from hubbub.protocol import Fakes
 
 pytestmark = pytest.mark.numeric
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.errors import InvalidInput, SealError, WireError
-from hubbub.fakes import Fakes
+from hubbub.model.fakes import Fakes
+from hubbub.model.texts import Strings
 from hubbub.oprf import Evaluation, Key, suite_named
-from hubbub.strings.release import subtracted
-from hubbub.texts import Strings
+from hubbub.pipeline.threshold import subtracted
 from hubbub.wire import hpke
 from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key, message
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hubbub as hb
-from hubbub.noise import count_noise, fake_noise, known_total
+from hubbub.mechanisms.noise import count_noise, fake_noise, known_total
 from hubbub.numeric.binomial import clopper_pearson
 
 Rng = np.random.Generator

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import hubbub as hb
-from hubbub import device
+from hubbub.pipeline import device
 
 Bits = NDArray[np.bool_]
 

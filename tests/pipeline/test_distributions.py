@@ -12,12 +12,13 @@ from tests.bits.statistics import FALSE_POSITIVE_RATE, pair_p, position_p
 from tests.pipeline.points import SCHEMAS, plan_of
 
 import hubbub as hb
-from hubbub import client, device
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.client import fake_collection
-from hubbub.draws import draw_number
-from hubbub.questions import Question
-from hubbub.shuffler import draw_fakes
+from hubbub.mechanisms.draws import draw_number
+from hubbub.model.questions import Question
+from hubbub.pipeline import device
+from hubbub.pipeline import randomize as client
+from hubbub.pipeline.randomize import fake_collection
+from hubbub.pipeline.shuffle import draw_fakes
 
 N = 10_000
 Rows = NDArray[np.int64]
@@ -241,7 +242,7 @@ class Blocked:
             raise ImportError(name)
 sys.meta_path.insert(0, Blocked())
 from hubbub import device
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.wire import messages
 plan = Plan.from_json({plan.to_json()!r})
 sent = [messages.encode(payload, plan) for payload in device.payloads(["v", "x"], plan)]

@@ -11,9 +11,10 @@ import pytest
 from tests.pipeline.points import SCHEMAS, N, collection, plan_of
 
 import hubbub as hb
-from hubbub import device, errors
-from hubbub.records import Packed, SetBits
-from hubbub.shuffler import shuffle_blocks
+from hubbub import errors
+from hubbub.pipeline import device
+from hubbub.pipeline.records import Packed, SetBits
+from hubbub.pipeline.shuffle import shuffle_blocks
 from hubbub.wire.batches import decode_header
 
 PLAN = plan_of("at_most", "flip among Poisson fakes")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import hubbub as hb
+from hubbub.pipeline import device
 from hubbub.vectors import wire_vectors
 
 GOOD = wire_vectors()["good"]
@@ -135,4 +136,4 @@ def test_specification_is_complete(vector: dict[str, Any]) -> None:
 
 def test_the_answers_of_a_survey_are_encoded_as_one_bit_each() -> None:
     schema = hb.Schema.survey({"colour": hb.Choice(list("abc")), "dark": hb.Flag()})
-    assert hb.device.encode({"colour": "c", "dark": True}, schema) == 0b10100
+    assert device.encode({"colour": "c", "dark": True}, schema) == 0b10100

@@ -11,9 +11,9 @@ import pytest
 from tests.pipeline.points import POINTS, N, collection, plan_of, population
 
 import hubbub as hb
-from hubbub.analyzer import achieved_guarantee
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.shuffler import shuffle_blocks
+from hubbub.pipeline.shuffle import shuffle_blocks
+from hubbub.results.estimate import achieved_guarantee
 
 
 def test_example() -> None:

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import hubbub as hb
-from hubbub.analyzer import achieved_guarantee, counted_batch
-from hubbub.comparisons.labels import _together, weakest
 from hubbub.io.reports import read_reports, write_reports
-from hubbub.pages import estimate_page, estimate_table, survey_page
-from hubbub.pages.results import private
-from hubbub.reports import Batch, BatchHeader
+from hubbub.pipeline.reports import Batch, BatchHeader
+from hubbub.pipeline.tally import counted_batch
+from hubbub.report import estimate_page, estimate_table, survey_page
+from hubbub.report.results import private
+from hubbub.results.comparisons.labels import _together, weakest
+from hubbub.results.estimate import achieved_guarantee
 
 N = 500
 LABELS = hb.Schema.one_hot(["a", "b", "c"])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hubbub.errors import InvalidInput
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import central_stderr, measurable_share, plan_from, under_attack
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,17 @@ from tests.service.system import System
 from tests.service.test_uploader import Wire, uploader
 
 import hubbub as hb
-from hubbub import device
 from hubbub.accountant.overflow import check_slots
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.bundles import MAX_BUNDLE_SIZE
 from hubbub.errors import Infeasible, InvalidInput
+from hubbub.model.releases import Release
+from hubbub.pipeline import device
 from hubbub.planner import FAMILIES, compare, cost, plan_from
 from hubbub.planner.request import Request
-from hubbub.releases import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.transport import Response
+from hubbub.wire.bundles import MAX_BUNDLE_SIZE
 
 N = 100
 RELEASES: tuple[Release, ...] = ("records", "bits", "category")

@@ -3,11 +3,11 @@
 import pytest
 
 from hubbub.errors import InvalidInput
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, plan_from
 from hubbub.planner.certify import Candidate
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 

@@ -7,6 +7,8 @@ import pytest
 
 from hubbub.accountant import Ledger
 from hubbub.errors import Infeasible, InvalidInput
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.schema import Schema
 from hubbub.planner import (
     best_epsilon,
     central_stderr,
@@ -19,8 +21,6 @@ from hubbub.planner import (
     verify,
 )
 from hubbub.planner.comparison import FEWER_HONEST
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 FIVE = [

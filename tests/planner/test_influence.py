@@ -9,13 +9,13 @@ import pytest
 
 import hubbub as hb
 from hubbub.errors import FalseClaim, Infeasible
-from hubbub.pages import plan_text
-from hubbub.pages.plan_report import plan_report
+from hubbub.model.questions import Question
+from hubbub.pipeline.reports import message_type
 from hubbub.planner import Request, client_weight, compare, cost, influence, question_weights
 from hubbub.planner.comparison import protecting
 from hubbub.planner.influence import client_messages
-from hubbub.questions import Question
-from hubbub.reports import message_type
+from hubbub.report import plan_text
+from hubbub.report.plan_report import plan_report
 
 N, BUDGET = 200, hb.Budget(1.0, 1e-6)
 ONE = hb.Schema.one_hot(4)

@@ -14,14 +14,14 @@ from hubbub import Fakes, Plan, Protocol, Schema
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.lab.simulation import tallies_by_counts
+from hubbub.mechanisms.errors import question_errors
+from hubbub.model.privacy import Budget, TrustModel
+from hubbub.model.protocol import Noise
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
 from hubbub.planner import search as planner_search
 from hubbub.planner.margins import laplace_factor
 from hubbub.planner.remarks import weaknesses
-from hubbub.privacy import Budget, TrustModel
-from hubbub.protocol import Noise
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
-from hubbub.surveys.errors import question_errors
 
 Array = NDArray[np.float64]
 TIE = 1e-9  # the last digits of an estimate

@@ -10,6 +10,9 @@ from tests.planner.test_trust import BUDGET
 
 import hubbub as hb
 from hubbub.errors import Infeasible, InvalidInput
+from hubbub.model.privacy import TrustModel
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.planner import (
     Goal,
@@ -22,9 +25,6 @@ from hubbub.planner import (
     sampling_error,
     smallest_n,
 )
-from hubbub.privacy import TrustModel
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 Counts = NDArray[np.int64]
 DRAWS = 20_000

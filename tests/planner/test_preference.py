@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import hubbub as hb
+from hubbub.model.privacy import Budget
 from hubbub.planner import Constraints, Request, compare, epsilon_for_margin, family_key
 from hubbub.planner.comparison import FEWER_HONEST, preferred
 from hubbub.planner.margins import overall_margin
 from hubbub.planner.surveys import survey_error
-from hubbub.privacy import Budget
 
 BUDGET = Budget(1.0, 1e-6)
 SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})

@@ -6,11 +6,11 @@ import pytest
 
 import hubbub as hb
 from hubbub.accountant.homogeneous import likely_log_delta
+from hubbub.model.privacy import Budget
+from hubbub.model.questions import Choice, Flag, Number, Scale
+from hubbub.model.schema import Schema
 from hubbub.planner.comparison import certified, preliminary, proposed
 from hubbub.planner.request import Request
-from hubbub.privacy import Budget
-from hubbub.questions import Choice, Flag, Number, Scale
-from hubbub.schema import Schema
 
 SURVEY = Schema.survey(
     {

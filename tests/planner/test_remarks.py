@@ -6,10 +6,10 @@ import re
 import pytest
 
 import hubbub as hb
+from hubbub.model.privacy import Assumptions, Budget, success_rate
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import central_stderr, plan, plan_from, remarks
-from hubbub.privacy import Assumptions, Budget, success_rate
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 
 def given(n: int, protocol: Protocol, **solved: float) -> hb.Plan:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub.accountant.accounting import honest_users
+from hubbub.model.privacy import TRUST_MODELS
 from hubbub.planner import FAMILIES, compare, verify
 from hubbub.planner.comparison import protecting
 from hubbub.planner.request import Request
-from hubbub.privacy import TRUST_MODELS
 
 SCHEMAS = st.sampled_from(
     [

@@ -4,10 +4,10 @@ import pytest
 
 import hubbub as hb
 from hubbub.accountant import Ledger
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES, certify
 from hubbub.planner.request import Request
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 
 def search(key: str, request: Request) -> hb.Plan:

@@ -5,15 +5,16 @@ import zlib
 import numpy as np
 import pytest
 
-from hubbub.analyzer import estimate, tally
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.client import randomize
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.pipeline.tally import tally
 from hubbub.planner import family_key, frontier
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.records import Collection
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
+from hubbub.results.estimate import estimate
 
 RUNS = 60
 N = 1500

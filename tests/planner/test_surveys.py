@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 import hubbub as hb
+from hubbub.accountant.device_ledger import DeviceLedger
 from hubbub.accountant.theorems import surveys as theorem
-from hubbub.device_ledger import DeviceLedger
+from hubbub.model.privacy import TrustModel
+from hubbub.model.protocol import Noise
 from hubbub.planner import Goal, PeopleNeeded, compare, coverage, family_key, people_needed, relative_error
 from hubbub.planner.request import Request
 from hubbub.planner.surveys import survey_error
-from hubbub.protocol import Noise
 
 BUDGET = hb.Budget(1.0, 1e-6)
 N = 100_000
@@ -117,7 +118,7 @@ def test_two_answers_never_crowd_each_other_out() -> None:
         ("shuffler-noise", {"local-response", "response", "split", "clear-user-fakes", "clear-shuffler-fakes"}),
     ],
 )
-def test_families_of_each_trust(trust: hb.privacy.TrustModel, families: set[str]) -> None:
+def test_families_of_each_trust(trust: TrustModel, families: set[str]) -> None:
     assert compare(Request.of(FLAGS, N, BUDGET, trust=trust)).plans.keys() == families
 
 

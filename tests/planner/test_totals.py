@@ -10,7 +10,7 @@ import hubbub as hb
 from hubbub.accountant.repeated import repeated_epsilon
 from hubbub.checker import State
 from hubbub.checker import verify as check
-from hubbub.plans import basic_total
+from hubbub.model.plans import basic_total
 from hubbub.service.provision import draft_contract
 
 WEEKLY = hb.plan_from(hb.Schema.bits(1), 10_000, hb.Protocol(0.1), delta=1e-8, rounds=52, total_delta=1e-6)

@@ -10,13 +10,13 @@ import pytest
 import hubbub as hb
 from hubbub.accountant.cases.local import collusion
 from hubbub.errors import FalseClaim, Infeasible
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, frontier, plan, verify
 from hubbub.planner.comparison import protecting, relaxations
 from hubbub.planner.families import includes_trust
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 

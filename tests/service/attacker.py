@@ -22,9 +22,9 @@ from tests.service.fake_analyzer import FakeAnalyzer
 from tests.service.shuffler_system import EPOCH, System
 
 from hubbub.errors import HubbubError, Problem
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.task import sealing
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keylist import KeyList

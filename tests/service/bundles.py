@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.service.admissions import new_admission
 
-from hubbub.bundles import BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.sealing import bundle_header, bundle_info
+from hubbub.wire.bundles import BundleLayout
 
 
 def seal_bundles(slots: NDArray[np.uint8], layout: BundleLayout, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:

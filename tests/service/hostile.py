@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tests.service.system import Client
 
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format

@@ -27,10 +27,9 @@ from tests.service.bundles import seal_bundles
 from tests.service.postgres_server import PostgresServer
 from tests.service.system import clear_plan
 
-from hubbub.bundles import HEADER_SIZE
 from hubbub.errors import CommandFailure
-from hubbub.plans import Plan
-from hubbub.reports import message_type
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import message_type
 from hubbub.service.provision import (
     CONTRACT,
     ROLES,
@@ -51,6 +50,7 @@ from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.sealing_batch import seal_reports
+from hubbub.wire.bundles import HEADER_SIZE
 
 TIMEOUT = 180.0
 """Seconds after which a condition counts as failed: far more than anything takes on a busy machine."""

@@ -7,9 +7,9 @@ from typing import Any
 from tests.service.admissions import TICKET_KEY
 from tests.service.system import EPOCH, Client, System
 
-from hubbub import device
 from hubbub.errors import Problem
-from hubbub.privacy import Budget
+from hubbub.model.privacy import Budget
+from hubbub.pipeline import device
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Manifest
 from hubbub.service.task.series import Series

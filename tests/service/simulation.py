@@ -18,11 +18,11 @@ from tests.service.admissions import new_ticket
 from tests.service.simulated_series import ACCOUNTS, OVER, ROUND_EPOCHS, SimulatedSeries
 from tests.service.system import EPOCH, START, Client, DirectClient, System, plan_of
 
-from hubbub import device
 from hubbub.errors import FalseClaim, Infeasible, Problem, StoreFailure
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline import device
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.leases import LEASE_SECONDS
 from hubbub.service.shuffler.core import Shuffler

@@ -21,11 +21,11 @@ from tests.service.live import TIMEOUT, LiveSystem, wait_until
 from tests.service.postgres_server import PostgresServer
 
 from hubbub.errors import NoResponse
-from hubbub.fakes import Fakes
+from hubbub.model.fakes import Fakes
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.journal import Journal
 from hubbub.service.provision import TICKETS
 from hubbub.service.runtime.failpoints import POINTS

@@ -10,11 +10,11 @@ from tests.service import system
 from tests.service.admissions import BY_TICKET, ISSUER, KEYS, TICKET_KEY
 
 from hubbub.errors import Problem
-from hubbub.fakes import Fakes
+from hubbub.model.fakes import Fakes
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.context import ServiceContext
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.credentials import Credentials

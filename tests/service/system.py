@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.service.admissions import BY_TICKET, KEYS, new_admission
 
-from hubbub import device
 from hubbub.accountant.overflow import min_slots
 from hubbub.errors import Problem
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline import device
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore

@@ -15,9 +15,9 @@ from tests.service.samples import ANALYZER, SHUFFLER, contract
 from tests.service.system import System, plan_of
 
 from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.runtime.problems import problem_document
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler import uploads as uploads_module

@@ -20,10 +20,10 @@ from tests.service.analyzer_system import (
 )
 
 import hubbub as hb
-from hubbub import device
 from hubbub.errors import Problem
-from hubbub.protocol import Fakes
-from hubbub.reports import decode_payloads
+from hubbub.model.protocol import Fakes
+from hubbub.pipeline import device
+from hubbub.pipeline.reports import decode_payloads
 from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.core import _check_sizes
 from hubbub.service.analyzer.verdicts import messages_per_client

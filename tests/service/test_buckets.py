@@ -10,10 +10,10 @@ import pytest
 from tests.service.shuffler_system import EPOCH, START, System, clear_plan, plan_of
 
 from hubbub.errors import Problem, StoreFailure
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.runtime.database import Database
 from hubbub.service.shuffler.buckets import Closing
 from hubbub.service.shuffler.store import Counts, TaskRow

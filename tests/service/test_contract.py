@@ -185,7 +185,8 @@ def test_wrong_types_are_rejected(term: str, value: object) -> None:
 
 def test_devices_need_no_numpy() -> None:
     """A device reads contracts and key lists and seals bundles with only the standard library and ``cryptography``."""
-    modules = "hubbub.device, hubbub.service.task.contract, hubbub.service.task.keys, hubbub.service.task.sealing"
+    task = "hubbub.service.task"
+    modules = f"hubbub.pipeline.device, {task}.contract, {task}.keys, {task}.sealing"
     script = f"import sys, {modules}; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 

@@ -11,10 +11,10 @@ import pytest
 from tests.service.system import EPOCH, System, plan_of
 
 from hubbub.errors import Problem
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import SignedContract
 

@@ -11,9 +11,9 @@ from tests.service.admissions import ISSUER, TICKET_KEY, TOKEN_KEY
 from tests.service.string_system import RELAY, DirectTransport, StringSystem
 
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, NoResponse, Problem, WireError
+from hubbub.model.privacy import Budget
 from hubbub.oprf import Key, blind, finalize
 from hubbub.planner import cost
-from hubbub.privacy import Budget
 from hubbub.service.analyzer.evaluations import Evaluations
 from hubbub.service.runtime.database import open_database
 from hubbub.service.task.admission import Admission

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.asgi import ask, one
 
-from hubbub.canonical import Json
 from hubbub.cli.serve import admin as admin_group
+from hubbub.documents import Json
 from hubbub.errors import InvalidInput, Problem, WireError
 from hubbub.service.analyzer import app as analyzer_app
 from hubbub.service.runtime.admin import COMMANDS, ROLES, Command, admin_app

@@ -8,8 +8,8 @@ from tests.service.flood import spoiled
 from tests.service.system import System, plan_of
 
 import hubbub as hb
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.task.admission import Admission
 

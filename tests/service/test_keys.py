@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.service.samples import ANALYZER, SHUFFLER
 
-from hubbub.bundles import BundleLayout
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, StoreFailure, WireError
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.credentials import Credentials
@@ -22,6 +21,7 @@ from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import ExpiredKeys, KeyList
 from hubbub.service.task.keys import KEY_TABLES, Keyring
 from hubbub.service.task.sealing import generate, load_private, load_public, open_slot, seal_slot
+from hubbub.wire.bundles import BundleLayout
 
 
 def store_at(place: str) -> Database:

@@ -25,9 +25,10 @@ from tests.service.test_surveys import PEOPLE, RESPONSE, SHUFFLER, N
 
 import hubbub as hb
 from hubbub.accountant.accounting import VIEWS
-from hubbub.canonical import Json, canonical
+from hubbub.documents import Json, canonical
 from hubbub.errors import Infeasible, InvalidInput, MissingExtra, StoreFailure, WireError
 from hubbub.io.directories import MANIFEST, Manifest, read_directory, write_directory
+from hubbub.pipeline import device
 from hubbub.service.analyzer import exports
 from hubbub.service.analyzer import lake as module
 from hubbub.service.analyzer.lake import MARK, directory_name
@@ -199,7 +200,7 @@ def test_a_directory_gives_the_result_of_the_analyzer(tmp_path: Path, name: str,
     client = system.client
     bundles = []
     for number in range(32):
-        slots = client.slots(hb.device.payloads(plan.schema.labels[number % 6], plan))
+        slots = client.slots(device.payloads(plan.schema.labels[number % 6], plan))
         if number < bad:
             slots[0] = spoil(slots[0])
         bundles.append(client.bundle(slots))

@@ -9,7 +9,7 @@ from tests.service.system import EPOCH, START, System, clear_plan
 from tests.service.test_uploader import Wire
 
 from hubbub.errors import HubbubError
-from hubbub.privacy import Budget
+from hubbub.model.privacy import Budget
 from hubbub.service.journal import Journal
 from hubbub.service.task.series import Series
 from hubbub.service.uploader import Uploader

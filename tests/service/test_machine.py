@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.service.simulation import Simulation
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.service.analyzer import jobs, results
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import BatchRow

@@ -9,9 +9,9 @@ import pytest
 from tests.service.shuffler_system import EPOCH, System
 
 from hubbub.errors import FalseClaim, Problem
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity

@@ -10,9 +10,9 @@ from tests.service.crashes import killed_at
 from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import Problem
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.runtime.credentials import Fence
 from hubbub.service.runtime.secretfiles import write_file
 from hubbub.service.shuffler.store import Counts

@@ -10,10 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.service.samples import SERVABLE, contract, of_point, pair, simple
 
-from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.bundles import BundleLayout
 from hubbub.errors import InvalidInput, SealError, WireError
+from hubbub.pipeline import device
 from hubbub.service.task.sealing import (
     FILLER,
     MAX_BUNDLES,
@@ -36,6 +35,7 @@ from hubbub.service.task.sealing import (
     slot_key,
     split_bundle,
 )
+from hubbub.wire.bundles import BundleLayout
 
 
 def sealed(layout: BundleLayout, payloads: list[bytes], key: int = 1) -> bytes:

@@ -17,7 +17,7 @@ import hubbub as hb
 from hubbub.accountant.overflow import min_slots, overflow
 from hubbub.accountant.repeated import repeated_epsilon
 from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
-from hubbub.privacy import Budget
+from hubbub.model.privacy import Budget
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.task.admission import Admission

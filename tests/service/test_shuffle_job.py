@@ -12,9 +12,9 @@ from tests.service.shuffler_system import EPOCH, System, plan_of
 
 from hubbub.bits.permutation import shuffle_external
 from hubbub.errors import StoreFailure
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.shuffler import shuffle
 from hubbub.service.shuffler.blocks import BlockCipher, ScratchFile
 from hubbub.service.shuffler.store import Counts

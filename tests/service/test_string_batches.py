@@ -13,7 +13,7 @@ from tests.service.string_system import StringSystem
 
 from hubbub import StringEstimate
 from hubbub.bits.exact import Buffered
-from hubbub.draws import draw_number
+from hubbub.mechanisms.draws import draw_number
 from hubbub.service.runtime.credentials import derive
 from hubbub.service.shuffler.blocks import seed_secret
 from hubbub.service.shuffler.counters import SlotCipher, read_slots

@@ -11,7 +11,7 @@ from tests.service.string_system import StringSystem
 from tests.service.test_string_batches import numbers, open_counts, released
 
 from hubbub.errors import FalseClaim, Problem, StoreFailure
-from hubbub.fakes import Fakes
+from hubbub.model.fakes import Fakes
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics

@@ -16,8 +16,8 @@ import hubbub as hb
 from hubbub.accountant.overflow import check_slots, log_tail, max_messages, min_messages, min_slots, overflow
 from hubbub.cli.results import _print
 from hubbub.errors import Infeasible, InvalidInput
-from hubbub.privacy import Budget
-from hubbub.questions import Question
+from hubbub.model.privacy import Budget
+from hubbub.model.questions import Question
 from hubbub.service.reader import COLUMNS, TaskResults, to_csv, to_parquet
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.series import Series

@@ -9,13 +9,13 @@ import pytest
 from tests.service.admissions import new_ticket
 from tests.service.live import LiveSystem, wait_until
 
-from hubbub import device
 from hubbub.bits.entropy import system
 from hubbub.bits.exact import Buffered
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline import device
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 

@@ -20,14 +20,14 @@ from tests.service.simulation import FAST
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 
-from hubbub.bundles import HEADER_SIZE
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.service.provision import ROLES
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics
 from hubbub.service.task import sealing
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.keys import Keyring
 from hubbub.service.task.sealing_batch import seal_reports, slot_job
+from hubbub.wire.bundles import HEADER_SIZE
 
 # canaries
 

@@ -10,8 +10,8 @@ from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
 from tests.service import reference
 from tests.service.samples import pair
 
-from hubbub.bundles import BundleLayout
 from hubbub.service.task.sealing import SUITES, generate, load_private, open_slot, seal_slot
+from hubbub.wire.bundles import BundleLayout
 
 VECTORS = json.loads((Path(__file__).parent / "golden" / "hpke.json").read_text())
 

@@ -12,10 +12,10 @@ import pytest
 
 import hubbub as hb
 from hubbub import spark as hs
-from hubbub.client import randomize
 from hubbub.io.directories import Manifest, write_directory
 from hubbub.io.reports import read_reports, write_reports
-from hubbub.reports import Batch
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.reports import Batch
 from hubbub.spark import coins, engine, tasks
 
 KEY = bytes(range(32))

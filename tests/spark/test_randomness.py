@@ -11,8 +11,8 @@ from scipy import stats
 import hubbub as hb
 from hubbub import spark as hs
 from hubbub.bits.entropy import KeyedStream
-from hubbub.client import randomize
 from hubbub.io.reports import read_reports
+from hubbub.pipeline.randomize import randomize
 from hubbub.spark import engine
 
 KEY = bytes(range(32))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.studio import work
 from hubbub.studio.desk import Desk
 from hubbub.studio.workers import STALE, Job

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.cli.conftest import call
-from tests.pages.test_browser import TEXT, WIDTHS
+from tests.report.test_browser import TEXT, WIDTHS
 from tests.studio.conftest import LIMIT, Running
 
 import hubbub as hb

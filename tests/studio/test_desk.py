@@ -13,11 +13,11 @@ from starlette.requests import Request
 from tests.studio.conftest import INQUIRY, QUESTIONS, Inline
 
 import hubbub as hb
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import WireError
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES, central_margin, margin, outline, question_margins
 from hubbub.planner.deadlines import Late, check_time, until
-from hubbub.schema import Schema
 from hubbub.studio.app import answering
 from hubbub.studio.curves import EPSILONS, PEOPLE
 from hubbub.studio.desk import Desk, Forgotten, Recent

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.studio.conftest import INQUIRY, QUESTIONS
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import WireError
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 from hubbub.studio.inquiry import Inquiry
 
 

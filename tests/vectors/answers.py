@@ -6,11 +6,11 @@ from typing import Any
 from tests.vectors.common import Json, Vector, small_plan
 
 import hubbub as hb
-from hubbub import device
-from hubbub.plans import Plan
-from hubbub.protocol import Noise
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
-from hubbub.reports import Reports, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Noise
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
+from hubbub.pipeline import device
+from hubbub.pipeline.reports import Reports, decode_payloads
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 

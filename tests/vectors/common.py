@@ -9,10 +9,10 @@ from typing import Any
 
 import hubbub as hb
 from hubbub import vectors
-from hubbub.canonical import canonical
-from hubbub.curves import PrivacyCurve
+from hubbub.documents import canonical
 from hubbub.errors import HubbubError
-from hubbub.plans import Plan
+from hubbub.model.curves import PrivacyCurve
+from hubbub.model.plans import Plan
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import Identity
 

@@ -28,9 +28,9 @@ from tests.vectors.common import (
 
 import hubbub as hb
 from hubbub.accountant.overflow import min_slots
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.errors import check_whole
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.service.task import tokens
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract

@@ -7,7 +7,7 @@ from typing import Any
 from tests.vectors.common import ANALYZER, NOW, SHUFFLER, STRANGER, Json, Vector, error_of, small_plan
 from tests.vectors.contracts import contract_of
 
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.service.task import sealing
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keylist import KeyList, PublicKey

@@ -6,7 +6,7 @@ import json
 from tests.vectors.answers import surveys
 from tests.vectors.common import Edit, Json, Vector, at, error_of, identified, small_plan, without
 
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 
 FAKES = {"distribution": "poisson", "scale": 0.5, "shift": 0}
 CURVES: list[Json] = [

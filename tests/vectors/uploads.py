@@ -4,7 +4,7 @@ from tests.vectors.common import NOW, Json, Vector, small_plan
 from tests.vectors.contracts import contract_of
 from tests.vectors.keylists import key_document, key_list, public_key
 
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.service.task.admission import TicketKey
 
 KEYS, NEW_KEYS = 0, 1

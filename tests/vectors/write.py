@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import hubbub as hb
-from hubbub import device, vectors
-from hubbub.plans import HEADER
-from hubbub.protocol import Noise
-from hubbub.reports import decode_payloads
+from hubbub import vectors
+from hubbub.model.plans import HEADER
+from hubbub.model.protocol import Noise
+from hubbub.pipeline import device
+from hubbub.pipeline.reports import decode_payloads
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 

@@ -19,10 +19,10 @@ from hubbub.accountant.accounting import account
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.theorems import attacks
 from hubbub.errors import OPEN_UNIT, check_epsilon, check_flip, check_real, check_whole, reject
+from hubbub.model.privacy import Guarantee
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.inversion import least_real
-from hubbub.privacy import Guarantee
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from research.notes.formulas.tail_quadrature import density, tail_probability
 
 Background = tuple[int, int, int]

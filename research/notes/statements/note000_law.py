@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.accountant import account
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.vectors import flip_histogram, unflip_histogram
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from research.notes.formulas.estimation import joint_estimate, joint_variance
 from research.notes.formulas.ratios import vector_privacy_ratio
 from research.notes.formulas.vectors import (

@@ -6,8 +6,8 @@ from collections import deque
 from fractions import Fraction
 
 from hubbub.accountant import account
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from research.notes.formulas.bounds import local_epsilon, local_flip
 from research.notes.formulas.estimation import count_stderr
 from research.notes.formulas.ratios import vector_privacy_ratio

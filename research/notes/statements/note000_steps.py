@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 
 from hubbub.accountant import account
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from research.notes.formulas.divergences import sufficient_tail
 from research.notes.formulas.ratios import vector_privacy_ratio, vector_probability_ratio
 from research.notes.formulas.vectors import outcome_probability

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.accountant import calibrate
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import crowd
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
 from research.notes.formulas.bounds import copies_outlier_ratio_bound, three_sigma_copies_flip
 from research.notes.formulas.estimation import count_estimate, count_stderr, count_variance
 from research.notes.formulas.ratios import copies_outlier_ratio

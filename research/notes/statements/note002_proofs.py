@@ -7,17 +7,18 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.accountant import account
-from hubbub.analyzer import estimate, tally
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.client import randomize
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import crowd, neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.vectors import weigh_by_distance
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.pipeline.tally import tally
 from hubbub.planner import plan_from
-from hubbub.protocol import Protocol
-from hubbub.records import Collection
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
+from hubbub.results.estimate import estimate
 from research.notes.formulas.bounds import local_epsilon
 from research.notes.formulas.crowd import crowd_mean, crowd_variance
 from research.notes.formulas.estimation import count_estimate, count_variance

@@ -9,12 +9,12 @@ import numpy as np
 
 from hubbub.accountant import account, calibrate, quadrature
 from hubbub.accountant.theorems import attacks, records
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.ratios import flip_from_phi, phi
-from hubbub.privacy import Budget
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from research.notes.formulas.bounds import (
     local_epsilon,
     local_flip,

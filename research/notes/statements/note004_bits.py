@@ -9,10 +9,10 @@ import numpy as np
 
 from hubbub.accountant import calibrate
 from hubbub.accountant.theorems import bit
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import crowd, neighbours, probability_ratios
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
 from research.notes.formulas.bounds import chernoff_flip, fake_chi_square, shifted_chernoff_flip
 from research.notes.formulas.crowd import crowd_mean
 from research.notes.formulas.ratios import privacy_from_probability, privacy_ratios

@@ -11,11 +11,11 @@ import numpy as np
 from hubbub.accountant import calibrate
 from hubbub.accountant.theorems import attacks, bit, records
 from hubbub.accountant.theorems.fakes import uniform_delta
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.ratios import phi
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
 from research.notes.formulas.bounds import (
     clear_fakes,
     clear_fakes_printed,

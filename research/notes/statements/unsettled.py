@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from hubbub.accountant import account
 from hubbub.accountant.theorems import attacks, records
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import probability_ratios
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 from research.notes.formulas.crowd import crowd_mean
 from research.notes.formulas.estimation import count_stderr
 from research.notes.statements.catalogue import Evidence, Note, Status

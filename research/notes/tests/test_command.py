@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from research.notes import command, figures
 from research.notes.statements.catalogue import Evidence, Statement, Status
 from research.notes.statements.everything import NOTES, STATEMENTS
-from tests.pages.structure import check_page
+from tests.report.structure import check_page
 
 
 def run(*words: str) -> Result:

@@ -21,8 +21,8 @@ from research.notes.statements.everything import Verdict
 
 from hubbub.accountant import calibrate, quadrature
 from hubbub.accountant.theorems import attacks, bit, records
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 
 LN2 = math.log(2)
 

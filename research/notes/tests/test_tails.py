@@ -10,9 +10,9 @@ from research.notes.formulas.ratios import outlier_ratio_mean, outlier_ratio_var
 from research.notes.formulas.tails import ratio_density, sufficient, sufficient_flip
 
 from hubbub.errors import InvalidInput
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.schema import Schema
 
 LN2 = math.log(2)
 

@@ -10,11 +10,11 @@ from hubbub.accountant.cases import analyze
 from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.rigorous import certify
 from hubbub.errors import SHARE, check_choice, check_epsilon, check_real, check_type, check_whole, reject
-from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import BUDGET_DELTA, TRUST_MODELS, Assumptions, Guarantee, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
+from hubbub.model.plans import MAX_PEOPLE
+from hubbub.model.privacy import BUDGET_DELTA, TRUST_MODELS, Assumptions, Guarantee, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 
 VIEWS: dict[Release, str] = {
     "records": "whole records", "bits": "the number of messages for each bit", "category": "categories",

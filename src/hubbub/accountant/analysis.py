@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, takewhile
 
+from hubbub.model.privacy import Basis
 from hubbub.numeric.inversion import falling_root, gaussian_tail
 from hubbub.numeric.minimum import golden_section
 from hubbub.numeric.rounding import up
-from hubbub.privacy import Basis
 
 STEEP = 60.0  # largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite
 MARGIN = 5e-10

@@ -10,12 +10,12 @@ from hubbub.accountant.cases.local import collusion, local_analysis
 from hubbub.accountant.gaussian_limit import likely_flip, likely_loss, likely_people
 from hubbub.accountant.theorems import split
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
+from hubbub.model.plans import MAX_PEOPLE
+from hubbub.model.privacy import TRUST_MODELS, Budget, Guarantee, TrustModel
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
-from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import TRUST_MODELS, Budget, Guarantee, TrustModel
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
 
 CLOSE = 5e-4  # largest relative distance of the returned q from the smallest one
 SMALLEST_FLIP = 1e-12

@@ -31,7 +31,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hubbub.curves import PrivacyCurve, grid_step, hull
 from hubbub.errors import (
     NON_NEGATIVE,
     Infeasible,
@@ -43,6 +42,7 @@ from hubbub.errors import (
     check_whole,
     reject,
 )
+from hubbub.model.curves import PrivacyCurve, grid_step, hull
 from hubbub.numeric import portable
 from hubbub.numeric.inversion import least_real
 from hubbub.numeric.rounding import up

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 from hubbub.accountant.composition import Loss
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.ratios import flip_from_phi, phi
-from hubbub.privacy import Budget
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 COVERED = 400  # messages that a uniform blanket should cover: below, it proves little and is slow to evaluate
 

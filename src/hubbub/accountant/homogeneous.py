@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

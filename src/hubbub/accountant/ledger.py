@@ -8,17 +8,17 @@ from typing import Self
 import numpy as np
 
 from hubbub.accountant.accounting import curve
+from hubbub.accountant.charges import Charge, check_charges, check_new, check_within, grouped, pure_sum
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.sampling import certified_points
-from hubbub.canonical import Fields, canonical, legal, parse
-from hubbub.charges import Charge, check_charges, check_new, check_within, grouped, pure_sum
-from hubbub.curves import PrivacyCurve
+from hubbub.documents import Fields, canonical, legal, parse
 from hubbub.errors import WireError, check_delta, check_epsilon, check_real, check_type, check_whole, kind_of, reject
+from hubbub.model.curves import PrivacyCurve
+from hubbub.model.plans import MAX_ROUNDS, Plan
+from hubbub.model.privacy import BUDGET_DELTA, Budget, Total, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.inversion import least_whole
-from hubbub.plans import MAX_ROUNDS, Plan
-from hubbub.privacy import BUDGET_DELTA, Budget, Total, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 FORMAT = "hubbub ledger 2"
 

@@ -9,8 +9,8 @@ response, δ(0) = (e^ε − 1)/(e^ε + 1) (Kairouz, Oh and Viswanath 2015).
 import math
 
 from hubbub.accountant.ledger import composed
-from hubbub.curves import NO_PRIVACY, PrivacyCurve
-from hubbub.privacy import Odds, guess_rate
+from hubbub.model.curves import NO_PRIVACY, PrivacyCurve
+from hubbub.model.privacy import Odds, guess_rate
 
 CERTAIN = 20.0
 """ε·√rounds from which on a guess from all messages of one person is taken as certain."""

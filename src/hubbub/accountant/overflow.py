@@ -30,11 +30,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hubbub.errors import Infeasible, reject
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Guarantee
+from hubbub.model.protocol import GRID, Fakes, Noise, Protocol
+from hubbub.model.questions import Attribute
 from hubbub.numeric.minimum import golden_section
-from hubbub.plans import Plan
-from hubbub.privacy import Guarantee
-from hubbub.protocol import GRID, Fakes, Noise, Protocol
-from hubbub.questions import Attribute
 
 MAX_DELTA_SHARE = 1e-3  # largest part of δ that overflow may cost
 ROUNDING = 1e-9  # relative amount by which an exponent is rounded outwards

@@ -18,12 +18,12 @@ from hubbub.accountant.analysis import Analysis, best
 from hubbub.accountant.ledger import Ledger
 from hubbub.accountant.overflow import overflow
 from hubbub.accountant.sampling import certified_points
-from hubbub.curves import NO_PRIVACY, PrivacyCurve
 from hubbub.errors import check_real, check_type, check_whole
-from hubbub.plans import MAX_ROUNDS, Plan
-from hubbub.privacy import BUDGET_DELTA, Assumptions, Guarantee
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
+from hubbub.model.curves import NO_PRIVACY, PrivacyCurve
+from hubbub.model.plans import MAX_ROUNDS, Plan
+from hubbub.model.privacy import BUDGET_DELTA, Assumptions, Guarantee
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 
 ATTEMPTS = 40  # steps of the search for an ε that covers its own price of overflow
 STEP = 1 + 1e-6  # relative amount by which each step raises ε

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubbub.accountant.theorems import bit, pair
-from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole
-from hubbub.extras import load_extra
-from hubbub.plans import MAX_PEOPLE
+from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole, load_extra
+from hubbub.model.plans import MAX_PEOPLE
 
 if TYPE_CHECKING:
     from flint import arb

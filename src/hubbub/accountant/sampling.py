@@ -10,11 +10,11 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 
 from hubbub.accountant.analysis import STEEP, Analysis, Curve
-from hubbub.curves import MAX_POINTS, PrivacyCurve
 from hubbub.errors import reject
+from hubbub.model.curves import MAX_POINTS, PrivacyCurve
+from hubbub.model.privacy import Basis
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail
-from hubbub.privacy import Basis
 
 TAIL = 1e-15  # δ beyond which a curve is not sampled
 TYPICAL = 5.5  # standard deviations of a total at the ε of interest
@@ -36,8 +36,8 @@ def certified_points(
     ε to a relative h²·s/(8ε) at the distance h, with s the slope of −ln δ.
 
     >>> from hubbub.accountant.accounting import curve
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.protocol import Protocol
+    >>> from hubbub.model.schema import Schema
     >>> len(certified_points(curve(Protocol(0.1), Schema.bits(1), 1000)).points) < 40
     True
     """

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw, fill, system
-from hubbub.errors import check_memory, check_whole, reject
-from hubbub.extras import load_extra
+from hubbub.errors import check_memory, check_whole, load_extra, reject
 
 _BUCKETS = 64
 """A power of two; with more, the scattered writes would miss the cache or open too many files."""

@@ -2,10 +2,10 @@
 
 import datetime
 
-from hubbub.canonical import spell
-from hubbub.pages.influence import described_weight
-from hubbub.pages.plan_report import Agreement
+from hubbub.documents import spell
 from hubbub.planner import client_weight
+from hubbub.report.influence import described_weight
+from hubbub.report.plan_report import Agreement
 from hubbub.service.task.contract import SignedContract, verify_series
 
 

@@ -12,7 +12,7 @@ from hubbub.io.files import check_destination, write_text
 from hubbub.lab.attacks import ATTACKS, demonstrate
 from hubbub.lab.attacks.evidence import Attack
 from hubbub.lab.attacks.page import page
-from hubbub.pages import load_matplotlib
+from hubbub.report import load_matplotlib
 
 
 @click.command()

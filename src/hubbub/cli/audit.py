@@ -13,8 +13,8 @@ from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
 from hubbub.lab.audit.results import LIMITS, Audit, headline
 from hubbub.lab.audit.trial import audit as run_audit
-from hubbub.pages import load_matplotlib
-from hubbub.shuffler import shuffle
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.report import load_matplotlib
 
 RUNS_HELP = "Copies of each test value.  [default: enough to find a q that is 5 % too small]"
 SEEDS_HELP = (

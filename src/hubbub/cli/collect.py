@@ -13,16 +13,16 @@ from hubbub.cli import screen
 from hubbub.cli.engines import EngineOptions, engine_options, key_option
 from hubbub.cli.options import WHOLE, json_option, output_option, plan_option
 from hubbub.cli.values import ValuesOptions, values_options
-from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
 from hubbub.io.directories import is_directory
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_new_directory, same_file
 from hubbub.io.policy import Summary
 from hubbub.io.reports import read_reports, same_batch, write_reports
-from hubbub.plans import Plan
-from hubbub.reports import Batch, BatchHeader
-from hubbub.shuffler import shuffle_blocks
+from hubbub.model.plans import Plan
+from hubbub.pipeline.randomize import randomize as randomize_block
+from hubbub.pipeline.reports import Batch, BatchHeader
+from hubbub.pipeline.shuffle import shuffle_blocks
 
 reports_argument = click.argument("reports", nargs=-1, required=True)
 

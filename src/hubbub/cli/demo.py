@@ -14,8 +14,8 @@ from hubbub.cli.options import json_option
 from hubbub.io.files import check_destination, write_text
 from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
-from hubbub.pages import load_matplotlib
-from hubbub.privacy import Budget
+from hubbub.model.privacy import Budget
+from hubbub.report import load_matplotlib
 
 
 @click.command()

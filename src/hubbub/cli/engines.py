@@ -10,10 +10,9 @@ from typing import Any
 import click
 
 from hubbub.cli.options import Command, R
-from hubbub.errors import InvalidRecord, MissingExtra
-from hubbub.extras import load_extra
-from hubbub.plans import Plan
-from hubbub.reports import BatchHeader, Tally
+from hubbub.errors import InvalidRecord, MissingExtra, load_extra
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import BatchHeader, Tally
 
 ENGINES = click.Choice(["local", "spark"])
 FORMS = {"parquet": {}, "csv": {"header": "true"}, "tsv": {"header": "true", "sep": "\t"}}

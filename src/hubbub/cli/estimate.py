@@ -5,9 +5,6 @@ from typing import Any
 
 import click
 
-from hubbub.analyzer import estimate as estimate_counts
-from hubbub.analyzer import joint as joint_table
-from hubbub.analyzer import tally
 from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.engines import EngineOptions, engine_options
@@ -23,17 +20,21 @@ from hubbub.cli.survey_results import (
     note_excess,
     show_counts,
 )
-from hubbub.comparisons import compare as compare_estimates
-from hubbub.estimates import Estimate
-from hubbub.frames import to_lines
 from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import naming, same_file
-from hubbub.pages import comparison_page, estimate_page, joint_page, results
-from hubbub.plans import Plan
-from hubbub.reports import Tally
-from hubbub.strings import StringEstimate
-from hubbub.surveys import SurveyEstimate, estimate_survey
-from hubbub.tables import ConditionalTable, Joint, combination_name
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import Tally
+from hubbub.pipeline.tally import tally
+from hubbub.report import comparison_page, estimate_page, joint_page, results
+from hubbub.results.comparisons import compare as compare_estimates
+from hubbub.results.counts import Estimate
+from hubbub.results.estimate import estimate as estimate_counts
+from hubbub.results.estimate import estimate_survey
+from hubbub.results.estimate import joint as joint_table
+from hubbub.results.frames import to_lines
+from hubbub.results.joint import ConditionalTable, Joint, combination_name
+from hubbub.results.strings import StringEstimate
+from hubbub.results.surveys import SurveyEstimate
 
 level_option = click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
 top_option = click.option("--top", type=click.IntRange(1), default=20, help="Number of rows to print and to draw.")

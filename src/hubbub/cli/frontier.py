@@ -7,19 +7,19 @@ import click
 from rich.table import Table
 
 from hubbub import planner
-from hubbub.canonical import spell
 from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION
+from hubbub.documents import spell
 from hubbub.errors import POSITIVE, SHARE, Interval, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import plans_chart
+from hubbub.mechanisms.chances import count_shown
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget, TrustModel
+from hubbub.model.schema import Schema
 from hubbub.planner.comparison import preferred
 from hubbub.planner.deadlines import deadline_of
 from hubbub.planner.precision import percent
-from hubbub.plans import Plan
-from hubbub.privacy import Budget, TrustModel
-from hubbub.schema import Schema
-from hubbub.strings import count_shown
+from hubbub.report import plans_chart
 
 DISHONEST = Interval(0.0, 1.0, open_high=True)
 SHARE_HELP = "Show the relative error of a label held by this share of the population, sampling error included."

@@ -12,9 +12,9 @@ from hubbub.io.directories import is_directory
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, naming, read_text, write_text
 from hubbub.io.reports import inspect_reports
-from hubbub.pages import words
+from hubbub.pipeline.reports import BatchHeader
 from hubbub.planner import load_plan
-from hubbub.reports import BatchHeader
+from hubbub.report import words
 from hubbub.vectors import check_vectors, wire_vectors
 from hubbub.wire.batches import MAGIC, file_size
 

@@ -5,17 +5,17 @@ from pathlib import Path
 import click
 
 from hubbub.accountant import Ledger
-from hubbub.canonical import spell
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import combined, json_option
+from hubbub.documents import spell
 from hubbub.errors import check_whole
 from hubbub.io.chains import FileAnchor
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming
 from hubbub.io.ledgers import LedgerFile
-from hubbub.plans import MAX_ROUNDS
-from hubbub.privacy import Budget, Total
+from hubbub.model.plans import MAX_ROUNDS
+from hubbub.model.privacy import Budget, Total
 
 ANCHOR_HELP = "File for the number and hash of the last charge, outside the backups of FILE; default: FILE.anchor."
 ROUNDS_HELP = "Number of rounds."

@@ -13,9 +13,9 @@ import click
 from hubbub.errors import InvalidInput
 from hubbub.io.documents import names_file, read_labels, read_schema
 from hubbub.io.surveys import read_survey
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 R = TypeVar("R")
 Command = Callable[..., R]

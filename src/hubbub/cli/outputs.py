@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from hubbub.frames import to_csv, to_parquet
 from hubbub.io.files import PIPE, check_destination, write_text
+from hubbub.results.frames import to_csv, to_parquet
 
 FORMATS = (".csv", ".parquet", ".json", ".html")
 HELP = "Also write the result to this file: .csv, .parquet, .json or .html"

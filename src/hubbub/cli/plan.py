@@ -9,14 +9,14 @@ from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION, WHOLE
 from hubbub.errors import SHARE, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import explanation, words
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.planner import Goal
 from hubbub.planner.precision import LEVEL
-from hubbub.plans import Plan
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
+from hubbub.report import explanation, words
 
 USED_HELP = "Use no theorem that needs more trust than this."
 PRECISION_HELP = "Instead of -n: find the smallest batch whose standard error is at most this share of it."

@@ -9,16 +9,16 @@ from hubbub import __version__, checker, planner
 from hubbub.cli import screen, verdicts
 from hubbub.cli.options import output_option
 from hubbub.errors import FalseClaim, PlanMismatch
-from hubbub.estimates import Estimate
 from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import check_destination, naming, read_text, write_text
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
 from hubbub.numeric.inversion import least_real
-from hubbub.pages import load_matplotlib, render
-from hubbub.pages.plan_report import Agreement, Background, plan_report
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.strings import StringEstimate
-from hubbub.surveys import SurveyEstimate
+from hubbub.report import load_matplotlib, render
+from hubbub.report.plan_report import Agreement, Background, plan_report
+from hubbub.results.counts import Estimate
+from hubbub.results.strings import StringEstimate
+from hubbub.results.surveys import SurveyEstimate
 
 QUESTION_HELP = "The question that people are asked, as the heading."
 STATEMENT_HELP = "A statement of the operators, such as the legal basis or a contact; may be repeated."

@@ -24,11 +24,11 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hubbub.canonical import spell
+from hubbub.documents import spell
 from hubbub.io.files import write_text
-from hubbub.pages.survey_words import batch_fakes, survey_record
+from hubbub.model.plans import Plan
 from hubbub.planner import Goal, client_weight, cost, family_key, family_name, relative_error, remarks
-from hubbub.plans import Plan
+from hubbub.report.survey_words import batch_fakes, survey_record
 
 BAR = 28
 """Length of the longest bar, in characters."""

@@ -17,8 +17,8 @@ from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.errors import InvalidInput, NoResponse
 from hubbub.io.files import read_text
 from hubbub.io.policy import Policy, Summary
-from hubbub.records import Bodies, Collection
-from hubbub.rows import one_person
+from hubbub.pipeline.records import Bodies, Collection
+from hubbub.pipeline.rows import one_person
 from hubbub.service.issuance import HttpIssuer
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import KINDS

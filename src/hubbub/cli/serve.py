@@ -18,8 +18,8 @@ from hubbub.cli.relay import relay
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
-from hubbub.pages.influence import described_weight
 from hubbub.planner.recompute import verify
+from hubbub.report.influence import described_weight
 from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command

@@ -6,10 +6,11 @@ from hubbub.cli import screen
 from hubbub.cli.collect import read_batches
 from hubbub.cli.outputs import write_result
 from hubbub.cli.survey_results import SurveyRequest, mention_more
-from hubbub.pages import strings_page
-from hubbub.pages.strings import strings_rows, strings_summary
-from hubbub.plans import Plan
-from hubbub.strings import estimate_strings, tally_strings
+from hubbub.model.plans import Plan
+from hubbub.pipeline.string_tallies import tally_strings
+from hubbub.report import strings_page
+from hubbub.report.strings import strings_rows, strings_summary
+from hubbub.results.strings import estimate_strings
 
 
 def deliver_strings(paths: tuple[str, ...], plan: Plan, request: SurveyRequest, refused: list[str]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from hubbub.cli.options import WHOLE, combined
 from hubbub.cli.results import VARIABLE
-from hubbub.extras import load_extra
+from hubbub.errors import load_extra
 
 PORT_HELP = "Port on 127.0.0.1; 0 takes any free one."
 LIVE_HELP = "Running collection to follow: a folder of 'hubbub serve all', or an analyzer's address for readers."

@@ -15,10 +15,10 @@ from hubbub.lab.cells import Level, Row, contradictions
 from hubbub.lab.populations import GivenPopulation, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
 from hubbub.lab.study_page import names, study_page, verdict
-from hubbub.pages import load_matplotlib
-from hubbub.privacy import Budget
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
+from hubbub.report import load_matplotlib
 
 SCHEMAS = (Schema.one_hot(12), Schema.bits(8), Schema.at_most(2, 12))
 SIZES = (10_000, 1_000_000)

@@ -8,14 +8,17 @@ import click
 
 from hubbub.cli import screen
 from hubbub.cli.outputs import write_result
-from hubbub.comparisons import Comparison, SurveyComparison
-from hubbub.estimates import Estimate, excess_note
 from hubbub.io.files import PIPE
-from hubbub.pages import results, survey_comparison_page, survey_page
-from hubbub.pages.survey_results import cross_rows, difference_rows, measure_rows, survey_summary
-from hubbub.pages.words import printable
-from hubbub.plans import Plan
-from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate
+from hubbub.model.plans import Plan
+from hubbub.report import results, survey_comparison_page, survey_page
+from hubbub.report.survey_results import cross_rows, difference_rows, measure_rows, survey_summary
+from hubbub.report.words import printable
+from hubbub.results.comparisons import Comparison, SurveyComparison
+from hubbub.results.counts import Estimate, excess_note
+from hubbub.results.cross import CrossEstimate
+from hubbub.results.numbers import NumberEstimate
+from hubbub.results.scales import ScaleEstimate
+from hubbub.results.surveys import SurveyEstimate
 
 QUESTION_HELP = (
     "One question of a survey: print it, draw it with --plot, and write its details (all edges of a scale) to a "

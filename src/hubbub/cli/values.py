@@ -17,8 +17,8 @@ from hubbub.errors import InvalidRecord
 from hubbub.io.files import PIPE, check_destination, replacing, same_file
 from hubbub.io.policy import OnError, Policy, Summary
 from hubbub.io.values import BLOCK, Form, read_values
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
 
 _ACTIONS = {"missing": "became --missing", "other": "became --other", "skipped": "skipped", "failed": "not accepted"}
 """Words for what happened to a record, in the list of --rejects."""

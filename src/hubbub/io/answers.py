@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from hubbub.bits.entropy import system
-from hubbub.encoding.answers import NUMBER_TEXT, encode_answers
-from hubbub.encoding.cells import is_numeric, number_codes
-from hubbub.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
-from hubbub.encoding.sequences import is_text
 from hubbub.errors import InvalidRecord, reject
 from hubbub.io import parquet
 from hubbub.io.policy import Policy, Repair
 from hubbub.io.text import batches, csv_rows, opened
-from hubbub.questions import Choice, Flag, Number, Questions, Scale
-from hubbub.questions.survey import Asked
+from hubbub.model.questions import Choice, Flag, Number, Questions, Scale
+from hubbub.model.questions.survey import Asked
+from hubbub.pipeline.encoding.answers import NUMBER_TEXT, encode_answers
+from hubbub.pipeline.encoding.cells import is_numeric, number_codes
+from hubbub.pipeline.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
+from hubbub.pipeline.encoding.sequences import is_text
 
 Problems = dict[int, InvalidRecord]
 """Problems of records, by position in a block, from 0."""

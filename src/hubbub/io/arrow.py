@@ -6,14 +6,14 @@ The engines that hubbub does not contain call this for every batch of rows: each
 from typing import Any
 
 from hubbub.bits.entropy import Entropy, check_entropy, system
-from hubbub.encoding.answers import encode_answers
-from hubbub.encoding.arrays import arrow
-from hubbub.encoding.columns import encode_column, encode_table
-from hubbub.encoding.encoded import Encoded
-from hubbub.encoding.strings import encode_strings
 from hubbub.errors import check_type, kind_of, reject
-from hubbub.records import Collection, stored
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
+from hubbub.pipeline.encoding.answers import encode_answers
+from hubbub.pipeline.encoding.arrays import arrow
+from hubbub.pipeline.encoding.columns import encode_column, encode_table
+from hubbub.pipeline.encoding.encoded import Encoded
+from hubbub.pipeline.encoding.strings import encode_strings
+from hubbub.pipeline.records import Collection, stored
 
 
 def collection(batch: Any, schema: Schema, column: str | None = None, *, entropy: Entropy = system) -> Collection:

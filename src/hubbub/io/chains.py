@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import LedgerDamaged, WireError, reject
 from hubbub.io.files import write_atomic
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.canonical import Fields, legal, parse
+from hubbub.documents import Fields, legal, parse
 from hubbub.errors import WireError, check_type, check_whole, reject
 from hubbub.io.files import naming, sync_folder, write_new
 from hubbub.io.parquet import (
@@ -36,9 +36,9 @@ from hubbub.io.parquet import (
     payloads,
 )
 from hubbub.io.parquet import read_columns as read_parquet
-from hubbub.plans import Plan
-from hubbub.releases import PAYLOAD_FORMATS
-from hubbub.reports import MAX_MESSAGES, Batch, BatchHeader, Joined, Source, check_plan, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.model.releases import PAYLOAD_FORMATS
+from hubbub.pipeline.reports import MAX_MESSAGES, Batch, BatchHeader, Joined, Source, check_plan, decode_payloads
 from hubbub.wire.batches import payload_blocks
 
 FORMAT = "hubbub-reports-1"

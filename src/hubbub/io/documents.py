@@ -3,17 +3,17 @@
 import os
 from pathlib import Path
 
-from hubbub.canonical import parse
+from hubbub.documents import parse
 from hubbub.errors import reject
-from hubbub.estimates import Estimate
 from hubbub.io.files import PIPE, naming, read_text, write_text
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
 from hubbub.planner import load_plan
-from hubbub.plans import Plan
-from hubbub.schema import Schema
-from hubbub.strings import StringEstimate
-from hubbub.strings.estimates import FORMAT as STRINGS_FORMAT
-from hubbub.surveys import SurveyEstimate
-from hubbub.surveys.results import FORMAT as SURVEY_FORMAT
+from hubbub.results.counts import Estimate
+from hubbub.results.strings import FORMAT as STRINGS_FORMAT
+from hubbub.results.strings import StringEstimate
+from hubbub.results.surveys import FORMAT as SURVEY_FORMAT
+from hubbub.results.surveys import SurveyEstimate
 
 
 def read_plan(path: str) -> Plan:

@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
 
-from hubbub.canonical import Fields, Json, legal
-from hubbub.charges import Charge, check_name
-from hubbub.curves import NO_PRIVACY
+from hubbub.accountant.charges import Charge, check_name
+from hubbub.documents import Fields, Json, legal
 from hubbub.errors import LedgerDamaged, WireError, check_type
 from hubbub.io.chains import Anchor, Chain, FileAnchor, create_chain, open_chain, repair_chain
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
+from hubbub.model.curves import NO_PRIVACY
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
 
 FORMAT = "hubbub ledger file 1"
 
 
 class AnyLedger(Protocol):
-    """The part of :class:`hubbub.Ledger` and :class:`hubbub.device_ledger.DeviceLedger` that files use."""
+    """The part of :class:`hubbub.Ledger` and :class:`hubbub.accountant.device_ledger.DeviceLedger` that files use."""
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -44,7 +44,7 @@ _L = TypeVar("_L", bound=AnyLedger)
 class LedgerFile(Generic[_L]):
     """A ledger in a file: every charge is durable before :meth:`charge` returns.
 
-    ``kind`` is :class:`hubbub.Ledger`, or :class:`hubbub.device_ledger.DeviceLedger` on a device without numpy.
+    ``kind`` is :class:`hubbub.Ledger`, or the numpy-free :class:`hubbub.accountant.device_ledger.DeviceLedger`.
     ``anchor`` is kept outside the file, by default in ``NAME.anchor`` beside it, which detects changes of the file
     alone. To detect that a backup was restored, keep it where the backup does not reach.
     """

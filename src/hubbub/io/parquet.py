@@ -15,8 +15,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.errors import WireError, reject
-from hubbub.extras import load_extra
+from hubbub.errors import WireError, load_extra, reject
 from hubbub.io.files import PIPE
 
 MESSAGE, MESSAGES = "message", "messages"

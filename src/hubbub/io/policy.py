@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from hubbub.encoding.encoded import Encoded
 from hubbub.errors import InvalidInput, InvalidRecord, check_choice, check_type
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
+from hubbub.pipeline.encoding.encoded import Encoded
 
 OnError = Literal["fail", "skip"]
 UNKNOWN = "has a label that is not in the schema"

@@ -24,8 +24,8 @@ from hubbub.io.directories import (
     write_directory,
 )
 from hubbub.io.files import PIPE, naming, reading, same_file, writing
-from hubbub.plans import Plan
-from hubbub.reports import Batch, BatchHeader, Joined, Reports, Source, check_plan, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import Batch, BatchHeader, Joined, Reports, Source, check_plan, decode_payloads
 from hubbub.wire import batches
 
 BLOCK = 1 << 23

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from hubbub.encoding.encoded import Encoded
-from hubbub.encoding.sequences import is_text
-from hubbub.encoding.strings import encode_strings
 from hubbub.errors import InvalidRecord, reject
 from hubbub.io import parquet
 from hubbub.io.policy import Policy, Repair
 from hubbub.io.text import batches, csv_rows, json_line, opened
-from hubbub.texts import Strings
+from hubbub.model.texts import Strings
+from hubbub.pipeline.encoding.encoded import Encoded
+from hubbub.pipeline.encoding.sequences import is_text
+from hubbub.pipeline.encoding.strings import encode_strings
 
 Reader = Callable[[str, Repair, str | None, int], Iterator[Encoded]]
 ENTRY = "must be a string, or an object with the entry that --column names"

@@ -23,9 +23,9 @@ from typing import Any, Self
 
 from hubbub.errors import InvalidInput, check_choice, check_real, check_type, kind_of, reject
 from hubbub.io.files import naming, read_text
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
+from hubbub.model.schema import Schema
 from hubbub.planner.request import WEIGHT
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
-from hubbub.schema import Schema
 
 MAX_SIZE = 2**20
 """Largest number of characters of a survey file."""

@@ -21,16 +21,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hubbub.encoding.columns import encode_column, encode_table
-from hubbub.encoding.encoded import CELL_TEXT, INVALID, MISSING, SET, TRUTH, Encoded, from_cells, is_missing, missing
-from hubbub.encoding.sequences import encode_sequence, is_text
 from hubbub.errors import InvalidRecord, check_type, reject
 from hubbub.io import answers, parquet, strings
 from hubbub.io.files import PIPE, naming
 from hubbub.io.policy import Policy, Repair, Summary
 from hubbub.io.text import batches, csv_rows, json_line, opened
-from hubbub.records import Collection, stored
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
+from hubbub.pipeline.encoding.columns import encode_column, encode_table
+from hubbub.pipeline.encoding.encoded import (
+    CELL_TEXT,
+    INVALID,
+    MISSING,
+    SET,
+    TRUTH,
+    Encoded,
+    from_cells,
+    is_missing,
+    missing,
+)
+from hubbub.pipeline.encoding.sequences import encode_sequence, is_text
+from hubbub.pipeline.records import Collection, stored
 
 Form = Literal["csv", "tsv", "jsonl", "parquet"]
 SEPARATOR = ";"

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import check_memory, reject
-from hubbub.estimates import Estimate
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.sampling import Rng, draw_from, generator
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
-from hubbub.plans import Plan
-from hubbub.questions import Cross, Flag, Number, Scale
-from hubbub.questions.survey import Asked
-from hubbub.records import Collection
-from hubbub.schema import Schema
-from hubbub.surveys.cross import CrossEstimate
-from hubbub.surveys.estimate import estimate_survey
-from hubbub.surveys.numbers import NumberEstimate
-from hubbub.surveys.results import Result
-from hubbub.surveys.scales import ScaleEstimate
+from hubbub.model.plans import Plan
+from hubbub.model.questions import Cross, Flag, Number, Scale
+from hubbub.model.questions.survey import Asked
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
+from hubbub.results.counts import Estimate
+from hubbub.results.cross import CrossEstimate
+from hubbub.results.estimate import estimate_survey
+from hubbub.results.numbers import NumberEstimate
+from hubbub.results.scales import ScaleEstimate
+from hubbub.results.surveys import Result
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # confidence level of the tested intervals
@@ -49,7 +49,7 @@ def draw_answers(population: Population, schema: Schema, n: int, *, entropy: Ent
     """Draw the answers of n independent people to all questions; people of one class share their odds.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.questions import Choice
+    >>> from hubbub.model.questions import Choice
     >>> schema = Schema.survey({"colour": Choice(["red", "blue"]), "memory": Number(0, 8)})
     >>> found = draw_answers(Population(), schema, 1000, entropy=SeededStreamNotForPeople(1))
     >>> sorted(found), 450 < int(found["colour"].codes.sum()) < 550

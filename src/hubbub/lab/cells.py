@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from scipy.special import betainc, chdtr, chdtrc, chdtri, ndtr
 
 from hubbub import __version__
-from hubbub.analyzer import estimate
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.canonical import Fields, Json, canonical, spell
+from hubbub.documents import Fields, Json, canonical, spell
 from hubbub.errors import check_choice, check_whole
 from hubbub.lab.answers import SurveyTrials, simulate
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.lab.strings import simulate_strings
-from hubbub.noise import known_total, predicted_stderr
+from hubbub.mechanisms.errors import predicted_errors
+from hubbub.mechanisms.noise import known_total, predicted_stderr
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Tally
 from hubbub.planner import cost, family_name
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Tally
-from hubbub.schema import Schema
-from hubbub.surveys.errors import predicted_errors
+from hubbub.results.estimate import estimate
 
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]

@@ -7,15 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub import planner
-from hubbub.analyzer import estimate, tally
 from hubbub.bits.entropy import Entropy, system
-from hubbub.client import randomize
-from hubbub.estimates import Estimate
 from hubbub.lab.populations import Population
-from hubbub.plans import Plan
-from hubbub.privacy import Budget, Guarantee
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget, Guarantee
+from hubbub.model.schema import Schema
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.pipeline.tally import tally
+from hubbub.results.counts import Estimate
+from hubbub.results.estimate import estimate
 
 PAGES = (
     "a search engine", "news", "mail", "videos", "an encyclopedia", "a social network", "a shop", "the weather",

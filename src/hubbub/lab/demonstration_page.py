@@ -3,13 +3,13 @@
 import math
 
 from hubbub.lab.demonstration import Demonstration
-from hubbub.pages.charts import number
-from hubbub.pages.html import render
-from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
-from hubbub.pages.rows import bar_chart, bars_of, error_chart, plans_chart
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import described_rate, success_rate
 from hubbub.planner import cost
-from hubbub.plans import Plan
-from hubbub.privacy import described_rate, success_rate
+from hubbub.report.charts import number
+from hubbub.report.html import render
+from hubbub.report.report import Facts, Figure, Report, Section, Steps, Table
+from hubbub.report.rows import bar_chart, bars_of, error_chart, plans_chart
 
 
 def page(shown: Demonstration) -> str:

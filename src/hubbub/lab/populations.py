@@ -24,8 +24,8 @@ from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
 from hubbub.lab.sampling import Rng, generator
-from hubbub.records import Collection, SetBits
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection, SetBits
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

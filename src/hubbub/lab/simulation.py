@@ -18,17 +18,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import tally
 from hubbub.bits.entropy import Entropy
-from hubbub.client import randomize
 from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
 from hubbub.lab.populations import column_counts
 from hubbub.lab.sampling import Rng, draw_from, generator
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Noise, Protocol
-from hubbub.records import Collection
-from hubbub.reports import Tally
-from hubbub.shuffler import legal_records, shuffle
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Noise, Protocol
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Tally
+from hubbub.pipeline.shuffle import legal_records, shuffle
+from hubbub.pipeline.tally import tally
 
 Numbers = NDArray[np.int64]
 _CELLS = 1 << 22  # largest number of counts drawn at a time

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
-from hubbub.client import randomize
 from hubbub.errors import BatchTooSmall, reject
 from hubbub.lab.answers import QuestionTrials, SurveyTrials
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.sampling import draw_from, generator
+from hubbub.mechanisms.chances import drawn_by, table
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
+from hubbub.model.texts import NOTHING, Strings
 from hubbub.numeric.shown import conditional_interval, smallest_shown
-from hubbub.plans import Plan
-from hubbub.records import Bodies, Collection
-from hubbub.rows import bodies, people
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
-from hubbub.strings.chances import drawn_by, table
-from hubbub.texts import NOTHING, Strings
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Bodies, Collection
+from hubbub.pipeline.rows import bodies, people
+from hubbub.pipeline.shuffle import shuffle
 
 Numbers = NDArray[np.int64]
 STRINGS = 10_000  # strings of a synthetic population

@@ -21,10 +21,10 @@ from hubbub import __version__
 from hubbub.errors import HubbubError, Infeasible, WireError, check_whole, reject
 from hubbub.lab.cells import Cell, Level, Row, digest, level_of, measure
 from hubbub.lab.populations import GivenPopulation, Population
+from hubbub.model.plans import MAX_PEOPLE, Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.planner import central_stderr, frontier
-from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
 
 Progress = Callable[[str, int, int], None]
 HEADER = b'{"format":"hubbub study 1"}\n'

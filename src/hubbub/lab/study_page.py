@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from hubbub.lab.cells import LEVEL, Row, contradictions
-from hubbub.pages.charts import Axis, Mark, Series, chart
-from hubbub.pages.figures import Chart
-from hubbub.pages.html import render
-from hubbub.pages.report import Figure, Report, Section, Table
-from hubbub.pages.rows import Rank, frontier_chart
+from hubbub.report.charts import Axis, Mark, Series, chart
+from hubbub.report.figures import Chart
+from hubbub.report.html import render
+from hubbub.report.report import Figure, Report, Section, Table
+from hubbub.report.rows import Rank, frontier_chart
 
 FIGURES = 6  # the most rankings of protocols on a page; a larger grid shows those of its first questions
 HEAD = (

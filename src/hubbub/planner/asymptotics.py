@@ -5,7 +5,7 @@
 
 import math
 
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 
 def total_factor(schema: Schema) -> float:

@@ -6,12 +6,12 @@ from scipy.special import ndtri
 
 from hubbub.accountant import account
 from hubbub.errors import OPEN_UNIT, POSITIVE, check_real, check_type, check_whole
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget, Guarantee
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.asymptotics import discrete_laplace, total_factor
 from hubbub.planner.request import MAX_ROUNDS
-from hubbub.plans import Plan
-from hubbub.privacy import Budget, Guarantee
-from hubbub.schema import Schema
 
 
 def central_noise(schema: Schema, budget: Budget, rounds: int = 1) -> tuple[float, float | None]:

@@ -12,11 +12,17 @@ from hubbub.accountant import Calibrated, Ledger, curve
 from hubbub.accountant.accounting import prove, with_attack
 from hubbub.accountant.analysis import MARGIN
 from hubbub.accountant.calibration import draft
+from hubbub.accountant.charges import Charge
 from hubbub.accountant.gaussian_limit import likely_loss
 from hubbub.accountant.repeated import round_curve
-from hubbub.charges import Charge
 from hubbub.errors import Infeasible, TooLarge
-from hubbub.noise import predicted_stderr
+from hubbub.mechanisms.noise import predicted_stderr
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.questions import Attribute
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.numeric.rounding import up
@@ -25,12 +31,6 @@ from hubbub.planner.deadlines import check_time
 from hubbub.planner.influence import client_weight
 from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
-from hubbub.plans import Plan
-from hubbub.privacy import Budget, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.questions import Attribute
-from hubbub.releases import Release
-from hubbub.schema import Schema
 
 MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""

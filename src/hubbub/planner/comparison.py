@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hubbub.errors import FalseClaim, Infeasible, TooLarge, check_choice, check_type, reject
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import TRUST_MODELS
 from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
 from hubbub.planner.deadlines import Late, check_time, until
@@ -14,8 +16,6 @@ from hubbub.planner.influence import client_weight
 from hubbub.planner.preliminary import preliminary_plan
 from hubbub.planner.request import Request
 from hubbub.planner.surveys import survey_error
-from hubbub.plans import Plan
-from hubbub.privacy import TRUST_MODELS
 
 OPTIMISM = 0.8
 """A family is not certified if even this fraction of its expected error exceeds the best error found."""

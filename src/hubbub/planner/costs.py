@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.overflow import min_slots
-from hubbub.bundles import DEFAULT_SUITE, ENCAPSULATED_KEY_SIZES, MAX_BUNDLE_SIZE, MAX_SLOTS, bundle_size
 from hubbub.errors import NON_NEGATIVE, Infeasible, InvalidInput, check_real, check_type, check_whole
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
+from hubbub.wire.bundles import DEFAULT_SUITE, ENCAPSULATED_KEY_SIZES, MAX_BUNDLE_SIZE, MAX_SLOTS, bundle_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,15 @@ from scipy.special import ndtri
 from hubbub.accountant import Calibrated
 from hubbub.accountant.calibration import draft
 from hubbub.errors import Infeasible
-from hubbub.noise import predicted_stderr
+from hubbub.mechanisms.noise import predicted_stderr
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.releases import Release
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records, total_factor
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.flips import MAX_WHOLE_WIDTH, flip_stderr
 from hubbub.planner.request import Request
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol
-from hubbub.releases import Release
 
 MAX_COVERED = 2**20  # number of legal records up to which uniform fakes can cover all of them
 MAX_DRAWN = 2**16  # number of legal records up to which a shuffler draws fakes for each of them

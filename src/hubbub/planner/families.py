@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.errors import check_type, reject
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import TRUST_MODELS, TrustModel
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner import fakes, flips, surveys
 from hubbub.planner.certify import Candidate
 from hubbub.planner.request import Request
-from hubbub.plans import Plan
-from hubbub.privacy import TRUST_MODELS, TrustModel
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 Propose = Callable[[Request], Candidate | None]
 
@@ -33,7 +33,7 @@ class Family:
     def excluded(self, request: Request) -> str:
         """Return why the constraints exclude the family, whatever its parameters are; empty if they do not.
 
-        >>> from hubbub.privacy import Budget
+        >>> from hubbub.model.privacy import Budget
         >>> asked = Request.of(Schema.bits(3), 1000, Budget(1.0, 1e-6))
         >>> FAMILIES["clear-user-fakes"].excluded(asked)
         'it sends records in the clear; set clear=True to allow that'

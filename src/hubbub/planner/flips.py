@@ -8,16 +8,16 @@ import math
 from functools import partial
 
 from hubbub.accountant import Calibrated
-from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
-from hubbub.noise import predicted_stderr
+from hubbub.mechanisms.noise import predicted_stderr
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.releases import PAYLOAD_FORMATS
 from hubbub.numeric.ratios import flip_from_phi
 from hubbub.planner.asymptotics import local_flips, local_response, total_factor, whole_records
 from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request
-from hubbub.privacy import Budget
-from hubbub.protocol import GRID, Protocol
-from hubbub.releases import PAYLOAD_FORMATS
+from hubbub.wire.bundles import bundle_size
 
 COPIES = (32, 16, 8, 4, 2)
 MAX_WHOLE_WIDTH = 256

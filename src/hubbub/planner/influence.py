@@ -9,12 +9,12 @@ import math
 
 from hubbub.accountant.overflow import max_messages
 from hubbub.errors import InvalidInput, check_type
-from hubbub.noise import known_total
+from hubbub.mechanisms.design import places
+from hubbub.mechanisms.noise import known_total
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.planner.costs import cost
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
-from hubbub.surveys.design import places
 
 
 def votes(protocol: Protocol, schema: Schema, sent: float, fakes: float = 0.0) -> float:

@@ -6,7 +6,7 @@ come from its distribution, not from its standard error:
 - **labels of which everyone has exactly one**: their counts add up to n, and the error is that of the difference to the
   mean of the other labels. Of little noise, and of the shuffler's fakes up to a few hundred messages, the quantile of
   this difference, for the data for which it is largest; otherwise, that of the distribution of the estimate
-  (:func:`hubbub.noise.count_noise`);
+  (:func:`hubbub.mechanisms.noise.count_noise`);
 - **fakes of the shuffler alone**, and strings: the quantile of the distribution that the shuffler draws from;
 - **little noise**, a standard deviation of at most 12 messages: the quantile of the sum of all flips and fakes, for the
   data for which it is largest. Of more than 128 people, some numbers of people with a label stand for others, with a
@@ -27,8 +27,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
-from hubbub.fakes import Fakes
-from hubbub.noise import count_noise, fake_noise, known_total, predicted_stderr, thinned, total_noise, users_shown
+from hubbub.mechanisms.design import answers_gamma, tables
+from hubbub.mechanisms.design import places as places_of
+from hubbub.mechanisms.errors import QuestionError, answer_variances, question_errors
+from hubbub.mechanisms.noise import (
+    count_noise,
+    fake_noise,
+    known_total,
+    predicted_stderr,
+    thinned,
+    total_noise,
+    users_shown,
+)
+from hubbub.model.fakes import Fakes
+from hubbub.model.plans import MAX_ROUNDS, Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Noise, Protocol
+from hubbub.model.questions import Choice, Cross, Flag, Number
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
@@ -37,15 +53,7 @@ from hubbub.numeric.tails import ErrorSums
 from hubbub.planner.baselines import central_noise
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.precision import LEVEL, WINDOW, normal_quantile
-from hubbub.plans import MAX_ROUNDS, Plan
-from hubbub.privacy import Budget
-from hubbub.protocol import Noise, Protocol
-from hubbub.questions import Choice, Cross, Flag, Number
-from hubbub.schema import Schema
-from hubbub.surveys.answers import answer_noise, excess_of
-from hubbub.surveys.design import answers_gamma, tables
-from hubbub.surveys.design import places as places_of
-from hubbub.surveys.errors import QuestionError, answer_variances, question_errors
+from hubbub.results.answers import answer_noise, excess_of
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -498,7 +506,7 @@ def question_margins(plan: Plan, level: float = LEVEL) -> dict[str, float]:
     answers; if only some answer, it grows by n/(number of people who answer).
 
     >>> from hubbub import Fakes, plan_from
-    >>> from hubbub.protocol import Noise
+    >>> from hubbub.model.protocol import Noise
     >>> flags = Schema.survey({"a": Flag(), "b": Flag()})
     >>> own = plan_from(flags, 1000, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), epsilon=1.0)
     >>> {name: round(one, 2) for name, one in question_margins(own).items()}

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from hubbub.errors import NON_NEGATIVE, POSITIVE, check_choice, check_items, check_real, check_type, check_whole, reject
+from hubbub.model.plans import MAX_PEOPLE
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.schema import Schema
 from hubbub.planner.comparison import proposed
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.families import FAMILIES
 from hubbub.planner.request import Limits, Request, given_budget
-from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.schema import Schema
 
 MAX_POINTS = 1000
 """Largest number of points of one curve."""

@@ -11,8 +11,8 @@ Distributions are taken as normal: counts that are worth a relative error of som
 import math
 from dataclasses import dataclass
 
+from hubbub.model.plans import Plan
 from hubbub.planner.precision import LEVEL, Goal, normal_quantile, question_noise
-from hubbub.plans import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
-from hubbub.noise import FakeCount, count_noise, fake_noise, known_total
+from hubbub.mechanisms.errors import question_errors
+from hubbub.mechanisms.noise import FakeCount, count_noise, fake_noise, known_total
+from hubbub.model.plans import MAX_PEOPLE, Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.questions import Number
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.population import CountNoise, sampled_count
-from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.protocol import Protocol
-from hubbub.questions import Number
-from hubbub.schema import Schema
-from hubbub.surveys.answers import excess_of, summed_noise
-from hubbub.surveys.errors import question_errors
+from hubbub.results.answers import excess_of, summed_noise
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -127,7 +127,7 @@ def question_noise(plan: Plan, question: str = "") -> float:
     Numbers have no shares: their error is :func:`hubbub.question_errors`.
 
     >>> from hubbub import Fakes, Flag, Protocol, Schema, plan_from
-    >>> from hubbub.protocol import Noise
+    >>> from hubbub.model.protocol import Noise
     >>> flags = Schema.survey({"a": Flag(), "b": Flag()})
     >>> own = plan_from(flags, 1000, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), epsilon=1.0)
     >>> round(question_noise(own, "b"), 2)
@@ -232,7 +232,7 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
     A person shows the label in k messages with probability ``own`` each if they hold it, else with ``other``: their
     characteristic function is f = share·(1 + own·z)^k + (1 − share)(1 + other·z)^k, z = e^(iθ) − 1, and that of all
     people is f^n. Fakes are independent of them. Where the counts of all labels add up to n, the error is that of the
-    estimate (:func:`hubbub.noise.count_noise`), beside a binomial number of people.
+    estimate (:func:`hubbub.mechanisms.noise.count_noise`), beside a binomial number of people.
     """
     own, other, k, gain, noise = 1.0, 0.0, 1, 1.0, FakeCount(0.0, 0.0)
     if protocol is not None and known_total(schema, protocol):
@@ -287,8 +287,8 @@ def _fakes(
 
     Users' fakes show it independently. Whole records tell the estimator how many fakes there are; their number is
     replaced by its mean, which keeps the variance. The shuffler's fakes have the distribution of the estimator
-    (:func:`hubbub.estimates.fake_noise`); their normal part is a difference of two Poisson variables, which stays on
-    whole numbers. If not ``exact``, everything is continuous, and centred.
+    (:func:`hubbub.mechanisms.noise.fake_noise`); their normal part is a difference of two Poisson variables, which
+    stays on whole numbers. If not ``exact``, everything is continuous, and centred.
     """
     drawn, users = protocol.shuffler_fakes, protocol.user_fakes
     if drawn is None and exact:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from hubbub.accountant import Calibrated
 from hubbub.accountant.accounting import honest_users, prove
 from hubbub.accountant.homogeneous import RESOLVED, likely_log_delta, split_positions
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
 from hubbub.numeric.inversion import falling_root, gaussian_tail
 from hubbub.planner.certify import Candidate, first_budget
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
 
 CERTIFICATES = 3  # certificates after which there is no quick way
 USUAL = (0.62, 0.8)  # amount by which ln δ of a coarse certificate usually lies above that of homogeneous crowds: for

@@ -10,12 +10,12 @@ from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.odds import certified_odds, distances
 from hubbub.accountant.repeated import assumed_curve, repeated_epsilon, round_curve
 from hubbub.errors import FalseClaim, check_real, check_type, check_whole
-from hubbub.noise import predicted_stderr
+from hubbub.mechanisms.noise import predicted_stderr
+from hubbub.model.plans import MAX_ROUNDS, Plan, basic_total
+from hubbub.model.privacy import BUDGET_DELTA, Basis, Total, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.rounding import up
-from hubbub.plans import MAX_ROUNDS, Plan, basic_total
-from hubbub.privacy import BUDGET_DELTA, Basis, Total, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 ROUNDING = 1e-9
 """Relative amount by which a recomputed standard error may differ from the claimed one: machines round differently."""
@@ -38,7 +38,7 @@ def plan_from(
     The same people answer in ``rounds`` collections; their total is proven at ``total_delta``, by default the sum of
     the δ of all rounds.
 
-    >>> from hubbub.privacy import Budget
+    >>> from hubbub.model.privacy import Budget
     >>> plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6).guarantee.meets(Budget(0.38, 1e-6))
     True
     """

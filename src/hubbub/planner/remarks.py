@@ -3,16 +3,16 @@
 import math
 
 from hubbub.errors import check_type
+from hubbub.mechanisms.errors import question_errors
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import success_rate
 from hubbub.planner.margins import in_people, question_margins
 from hubbub.planner.precision import LEVEL, relative_error
-from hubbub.plans import Plan
-from hubbub.privacy import success_rate
-from hubbub.surveys.errors import question_errors
 
 HIGH_EPSILON = 5.0
 MEANINGLESS_COLLUSION = 20.0
 """Collusion ε from which the noise of one device does not even deter; the assumptions say so from
-:data:`~hubbub.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
+:data:`~hubbub.model.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
 
 
 def remarks(plan: Plan) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Self, TypedDict, Unpack
 
 from hubbub.accountant.cases.local import collusion
-from hubbub.bundles import bundle_size
 from hubbub.errors import (
     CLEAR_OR_FLIPPED,
     SHARE,
@@ -20,12 +19,13 @@ from hubbub.errors import (
     kind_of,
     reject,
 )
+from hubbub.model.plans import MAX_PEOPLE
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_signal
-from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import GRID, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
+from hubbub.wire.bundles import bundle_size
 
 MAX_EPSILON = 30.0
 """Largest ε of the search; a larger budget buys no smaller error."""

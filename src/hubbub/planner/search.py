@@ -6,6 +6,9 @@ from dataclasses import replace
 from typing import Unpack
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, check_choice, check_delta, check_real, reject
+from hubbub.model.plans import MAX_PEOPLE, Plan
+from hubbub.model.privacy import Budget, TrustModel
+from hubbub.model.schema import Schema
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
 from hubbub.planner.comparison import FamilyPlan, compare, one_by_one, proposed
@@ -14,9 +17,6 @@ from hubbub.planner.families import FAMILIES
 from hubbub.planner.margins import laplace_factor, overall_margin
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
-from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.privacy import Budget, TrustModel
-from hubbub.schema import Schema
 
 NEWTON_STEPS = 3
 NEGLECTED = 1e-3  # people, or a share of a margin below one person

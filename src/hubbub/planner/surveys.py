@@ -12,19 +12,19 @@ from dataclasses import replace
 from hubbub.accountant import Calibrated, curve
 from hubbub.accountant.analysis import MARGIN, Analysis
 from hubbub.errors import Infeasible
+from hubbub.mechanisms.design import effects
+from hubbub.mechanisms.errors import answer_variances, rms_error
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import GRID, Fakes, Noise, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_signal
+from hubbub.planner.allocation import gaussian_shares, laplace_shares
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.deadlines import check_time
+from hubbub.planner.layouts import laid_out
 from hubbub.planner.request import Request
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.protocol import GRID, Fakes, Noise, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
-from hubbub.surveys.allocation import gaussian_shares, laplace_shares
-from hubbub.surveys.design import effects
-from hubbub.surveys.errors import answer_variances, rms_error
-from hubbub.surveys.layouts import laid_out
 
 ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
 MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched

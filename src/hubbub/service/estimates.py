@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.canonical import legal
+from hubbub.documents import legal
 from hubbub.errors import WireError
-from hubbub.estimates import Estimate
-from hubbub.noise import noise_from_document
-from hubbub.privacy import Guarantee
-from hubbub.surveys.results import SurveyEstimate
+from hubbub.mechanisms.noise import noise_from_document
+from hubbub.model.privacy import Guarantee
+from hubbub.results.counts import Estimate
+from hubbub.results.surveys import SurveyEstimate
 
 _WHAT = "the result of a batch"
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hubbub.errors import WireError
+from hubbub.model.releases import PEOPLE
+from hubbub.model.texts import NOTHING
 from hubbub.oprf import Blinded, blind, finalize
-from hubbub.releases import PEOPLE
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation
 from hubbub.service.task.keylist import PublicKey
-from hubbub.texts import NOTHING
 from hubbub.wire.strings import StringSlots, message
 
 Source = Callable[[int], bytes]

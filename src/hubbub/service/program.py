@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from hubbub import __version__
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import WireError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app

@@ -16,8 +16,8 @@ import httpx
 
 from hubbub.accountant.overflow import min_slots
 from hubbub.errors import CommandFailure, HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole
-from hubbub.plans import Plan
-from hubbub.privacy import BUDGET_DELTA, Budget
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import BUDGET_DELTA, Budget
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority, Request
 from hubbub.service.runtime.clock import Clock, SystemClock

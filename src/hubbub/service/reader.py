@@ -14,8 +14,7 @@ from typing import Any, Self
 
 import httpx
 
-from hubbub.errors import CommandFailure, InvalidInput, WireError
-from hubbub.extras import load_extra
+from hubbub.errors import CommandFailure, InvalidInput, WireError, load_extra
 from hubbub.service.transport import service_url
 
 COLUMNS = {

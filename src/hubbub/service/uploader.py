@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from hubbub.bits.exact import Buffered
-from hubbub.canonical import Fields, canonical, parse
-from hubbub.device import payloads, record_payloads
+from hubbub.documents import Fields, canonical, parse
 from hubbub.errors import InvalidInput, NoResponse, WireError, reject
+from hubbub.pipeline.device import payloads, record_payloads
 from hubbub.service.evaluation import (
     ClientKeys,
     UnsealedString,
@@ -159,7 +159,7 @@ class Uploader:
             plan = self.contract.plan
             return plan.check_payload(record) if isinstance(record, bytes) else b"".join(payloads(record, plan))
         if not isinstance(record, int):
-            reject("a record", "be a number, as hubbub.device.encode returns it")
+            reject("a record", "be a number, as hubbub.pipeline.device.encode returns it")
         return b"".join(record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots])
 
     def fetch_tokens(self) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.encoding.arrays import arrow
 from hubbub.io.parquet import MESSAGE, MESSAGES, payloads
-from hubbub.plans import Plan
-from hubbub.reports import Reports, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.pipeline.encoding.arrays import arrow
+from hubbub.pipeline.reports import Reports, decode_payloads
 
 PEOPLE = 1 << 18
 """Largest number of people who are randomized at a time."""
@@ -29,8 +29,8 @@ def people_of_block(plan: Plan) -> int:
     """Return the number of people who are randomized at a time: all blocks of a partition have it but the last.
 
     >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.protocol import Protocol
+    >>> from hubbub.model.schema import Schema
     >>> plans = (plan_from(Schema.bits(width), 9, Protocol(0.25), delta=1e-6) for width in (40, 8000))
     >>> [people_of_block(plan) for plan in plans]
     [262144, 16777]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from hubbub.bits.entropy import KeyedStream
 from hubbub.errors import WorkerFailure, reject
 from hubbub.io.directories import Manifest
-from hubbub.plans import Plan
-from hubbub.records import Collection, Packed, SetBits
+from hubbub.model.plans import Plan
+from hubbub.pipeline.records import Collection, Packed, SetBits
 
 KEY_BYTES = 32
 
@@ -36,8 +36,8 @@ def run_name(key: bytes, plan: Plan) -> str:
     """Return the public name of a run: two batches of one key have the same, and must never be joined.
 
     >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.protocol import Protocol
+    >>> from hubbub.model.schema import Schema
     >>> plan = plan_from(Schema.one_hot(3), 9, Protocol(0.25), delta=1e-6)
     >>> run_name(bytes(32), plan) == run_name(bytes(32), plan) != run_name(bytes([1] * 32), plan)
     True
@@ -81,7 +81,7 @@ def files(key: bytes, plan: Plan, place: int, block: int, messages: memoryview) 
 def digest(people: Collection) -> bytes:
     """Return the SHA-256 of encoded records, as they are randomized.
 
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.schema import Schema
     >>> one, two = (Collection.from_values(values, Schema.one_hot(3)) for values in (["0", "1"], ["1", "0"]))
     >>> digest(one) == digest(two)
     False

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.encoding.encoded import CELL_TEXT
 from hubbub.errors import InvalidRecord, check_type, kind_of, reject
-from hubbub.questions import Choice, Flag
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.model.questions import Choice, Flag
+from hubbub.model.schema import Schema
+from hubbub.pipeline.encoding.encoded import CELL_TEXT
+from hubbub.pipeline.records import Collection
 
 WORD = 64
 WHOLE = ("tinyint", "smallint", "int", "bigint")

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analyzer import counted_batch
-from hubbub.analyzer import tally as tally_reports
-from hubbub.errors import WireError, check_type, check_whole, reject
-from hubbub.extras import load_extra
+from hubbub.errors import WireError, check_type, check_whole, load_extra, reject
 from hubbub.io.directories import Manifest
-from hubbub.plans import Plan
-from hubbub.reports import BatchHeader, Reports, Tally
-from hubbub.shuffler import check_batch
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import BatchHeader, Reports, Tally
+from hubbub.pipeline.shuffle import check_batch
+from hubbub.pipeline.tally import counted_batch
+from hubbub.pipeline.tally import tally as tally_reports
 from hubbub.spark import blocks, storage, tasks
 from hubbub.spark.coins import run_key, run_name, shuffle_key
 from hubbub.spark.columns import check_frame, check_people, select
@@ -44,7 +43,7 @@ def randomize(
 ) -> BatchHeader:
     """Randomize the people of a data frame, one in each row, and write their reports to a new directory.
 
-    ``column`` has a label, or a list of labels, in each row; see :func:`hubbub.kernels.collection` for frames with
+    ``column`` has a label, or a list of labels, in each row; see :func:`hubbub.io.kernels.collection` for frames with
     other columns. ``person`` is a column that must differ in every row. ``key``, of 32 secret bytes, resumes a run that
     failed: the same rows, in the same partitions, make the same reports. A key is for one run: with other rows it would
     show which blocks are equal, and add the same fixed fakes, which then hide nobody. Without one, it is fresh and
@@ -143,8 +142,8 @@ def number_of_files(header: BatchHeader) -> int:
     """Return the number of files of a shuffled batch: a worker holds one of them in memory.
 
     >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.protocol import Protocol
+    >>> from hubbub.model.schema import Schema
     >>> plan = plan_from(Schema.bits(40), 10, Protocol(0.1), delta=1e-6)
     >>> [number_of_files(BatchHeader.of(plan, messages=10**power, n=10)) for power in (2, 7, 9)]
     [1, 5, 477]

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from hubbub.errors import check_type, kind_of, reject
-from hubbub.extras import load_extra
+from hubbub.errors import check_type, kind_of, load_extra, reject
 
 OLDEST = (4, 1)
 """The first version with a partition for every number that the shuffle chooses."""

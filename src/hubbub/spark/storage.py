@@ -19,7 +19,7 @@ from hubbub.errors import HubbubError, WireError, check_type, kind_of, reject
 from hubbub.io.directories import MANIFEST, Manifest, Part
 from hubbub.io.files import naming, write_atomic
 from hubbub.io.parquet import MESSAGE, MESSAGES, PLAN_KEY
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.spark.columns import functions
 from hubbub.spark.problems import unwrapping
 from hubbub.spark.sessions import is_connect

@@ -14,14 +14,14 @@ from hubbub.bits import permutation
 from hubbub.bits.counting import bit_counts, index_counts
 from hubbub.bits.entropy import KeyedStream
 from hubbub.bits.records import uniform_categories
-from hubbub.client import randomize
-from hubbub.encoding.arrays import arrow
 from hubbub.errors import InvalidRecord
 from hubbub.io.arrow import collection
 from hubbub.io.parquet import MESSAGES
-from hubbub.plans import Plan
-from hubbub.records import Collection, Packed, SetBits
-from hubbub.shuffler import draw_fakes
+from hubbub.model.plans import Plan
+from hubbub.pipeline.encoding.arrays import arrow
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection, Packed, SetBits
+from hubbub.pipeline.shuffle import draw_fakes
 from hubbub.spark import blocks, coins
 from hubbub.spark.columns import unpack
 from hubbub.spark.problems import reporting

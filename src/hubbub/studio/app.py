@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from hubbub.canonical import Json, parse
+from hubbub.documents import Json, parse
 from hubbub.errors import HubbubError
 from hubbub.studio.desk import Desk, Forgotten
 from hubbub.studio.guard import LARGEST, App, Guard

@@ -3,10 +3,10 @@
 from typing import Any
 
 from hubbub.errors import HubbubError
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import success_rate
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.recompute import plan_from
-from hubbub.plans import Plan
-from hubbub.privacy import success_rate
 from hubbub.studio.figures import finite
 
 STEPS = (10, 50)

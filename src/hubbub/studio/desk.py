@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from hubbub.canonical import Fields, Json, legal
+from hubbub.documents import Fields, Json, legal
 from hubbub.errors import HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole, reject
 from hubbub.planner import FAMILIES
 from hubbub.planner.deadlines import until

@@ -3,19 +3,19 @@
 import math
 from typing import Any
 
-from hubbub.pages.explanation import assumed, learns
-from hubbub.pages.influence import described_weight
-from hubbub.pages.survey_words import described_error
+from hubbub.mechanisms.chances import count_shown
+from hubbub.mechanisms.errors import question_errors
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import success_rate
 from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name, question_margins
 from hubbub.planner.margins import in_people, overall_margin
 from hubbub.planner.remarks import weaknesses
 from hubbub.planner.surveys import survey_error
-from hubbub.plans import Plan
-from hubbub.privacy import success_rate
-from hubbub.strings.chances import count_shown
+from hubbub.report.explanation import assumed, learns
+from hubbub.report.influence import described_weight
+from hubbub.report.survey_words import described_error
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.spelling import command, python
-from hubbub.surveys.errors import question_errors
 
 
 def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:

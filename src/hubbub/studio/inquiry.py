@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from hubbub.canonical import Fields, Json, legal
+from hubbub.documents import Fields, Json, legal
 from hubbub.errors import Interval, check_choice, check_real, check_whole, reject
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.model.questions import Choice, Flag, Number, Question, Scale
+from hubbub.model.schema import Schema
 from hubbub.planner.request import Limits, Request
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.questions import Choice, Flag, Number, Question, Scale
-from hubbub.schema import Schema
 
 Kind = Literal["one", "few", "any", "strings", "survey"]
 KINDS = ("one", "few", "any", "strings", "survey")

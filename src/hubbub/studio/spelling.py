@@ -2,9 +2,9 @@
 
 import json
 
+from hubbub.model.questions import Choice, Flag, Number, Question, Scale
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES
-from hubbub.questions import Choice, Flag, Number, Question, Scale
-from hubbub.schema import Schema
 from hubbub.studio.inquiry import Inquiry
 
 

@@ -9,24 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import estimate
 from hubbub.bits.entropy import system
 from hubbub.errors import InvalidInput, InvalidRecord, check_whole, reject
-from hubbub.estimates import Estimate
 from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
 from hubbub.lab.populations import Population
 from hubbub.lab.simulation import tallies_by_counts
 from hubbub.lab.strings import left_of
+from hubbub.mechanisms.chances import drawn_by, table
+from hubbub.model.plans import Plan
+from hubbub.model.questions import Flag, Number, Questions, Scale
+from hubbub.model.schema import Schema
 from hubbub.numeric.shown import conditional_interval
-from hubbub.plans import Plan
-from hubbub.questions import Flag, Number, Questions, Scale
-from hubbub.records import Collection
-from hubbub.schema import Schema
-from hubbub.strings.chances import drawn_by, table
-from hubbub.surveys.estimate import estimate_survey
-from hubbub.surveys.numbers import NumberEstimate
-from hubbub.surveys.results import Result
-from hubbub.surveys.scales import ScaleEstimate
+from hubbub.pipeline.records import Collection
+from hubbub.results.counts import Estimate
+from hubbub.results.estimate import estimate, estimate_survey
+from hubbub.results.numbers import NumberEstimate
+from hubbub.results.scales import ScaleEstimate
+from hubbub.results.surveys import Result
 
 Numbers = NDArray[np.int64]
 Panel = dict[str, Any]

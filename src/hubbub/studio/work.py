@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 from hubbub.errors import HubbubError, Infeasible
-from hubbub.pages import render
-from hubbub.pages.plan_report import Background, plan_report
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.planner import FAMILIES, Constraints, FamilyPlan, central_margin, epsilon_for_margin
 from hubbub.planner.comparison import certified, preliminary, proposed
 from hubbub.planner.deadlines import Late, until
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
+from hubbub.report import render
+from hubbub.report.plan_report import Background, plan_report
 from hubbub.studio.attacks import ladder
 from hubbub.studio.figures import described
 from hubbub.studio.inquiry import EPSILON, Inquiry

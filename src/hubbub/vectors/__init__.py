@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hubbub import device, errors
-from hubbub.canonical import parse
-from hubbub.charges import Charge
-from hubbub.device_ledger import DeviceLedger
+from hubbub import errors
+from hubbub.accountant.charges import Charge
+from hubbub.accountant.device_ledger import DeviceLedger
+from hubbub.documents import parse
 from hubbub.errors import InvalidInput, WireError
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.reports import Tally
-from hubbub.surveys.estimate import estimate_survey
-from hubbub.surveys.numbers import NumberEstimate
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.pipeline import device
+from hubbub.pipeline.reports import Tally
+from hubbub.results.estimate import estimate_survey
+from hubbub.results.numbers import NumberEstimate
 from hubbub.wire import batches, messages
 
 FORMAT = "hubbub wire vectors 2"

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.canonical import legal
+from hubbub.documents import legal
 from hubbub.errors import WireError, reject
-from hubbub.plans import Plan
-from hubbub.releases import PAYLOAD_FORMATS
-from hubbub.reports import Batch, BatchHeader, Reports, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.model.releases import PAYLOAD_FORMATS
+from hubbub.pipeline.reports import Batch, BatchHeader, Reports, decode_payloads
 
 MAGIC = b"HUBB"
 VERSION = 2
@@ -45,9 +45,9 @@ def encode(reports: Reports | Batch) -> bytes:
     """Return the bytes of a ``.hub`` file.
 
     >>> import numpy as np
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.schema import Schema
     >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.model.protocol import Protocol
     >>> plan = plan_from(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
     >>> data = encode(Reports(plan, np.array([[1], [4]], np.uint8), 2))
     >>> len(data), decode(data, plan)

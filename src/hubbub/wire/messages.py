@@ -9,7 +9,7 @@ The plan determines whether the payload is a packed record or the index of a bit
 """
 
 from hubbub.errors import PlanMismatch, WireError
-from hubbub.plans import HEADER, Plan
+from hubbub.model.plans import HEADER, Plan
 
 MAGIC = b"HBM"
 VERSION = 2
@@ -24,8 +24,8 @@ def encode(payload: bytes, plan: Plan) -> bytes:
     """Return the message with the given payload; raise :class:`WireError` if the plan does not allow it.
 
     >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.protocol import Protocol
+    >>> from hubbub.model.schema import Schema
     >>> plan = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
     >>> encode(bytes([4]), plan)[:4], decode(encode(bytes([4]), plan), plan)
     (b'HBM\\x02', b'\\x04')

@@ -3,7 +3,7 @@
     message = kind u8 | string                                  what the function of RFC 9497 is applied to
     output  = VOPRF(tag key of the task and key id, message)
     info    = "hubbub/2 string" | task 16 | key id u16
-    plain   = 2 | body                                          the body of :class:`hubbub.texts.Strings`
+    plain   = 2 | body                                          the body of :class:`hubbub.model.texts.Strings`
     coins   = HMAC-SHA256(output, info | public key of the analyzer | plain)
     slot    = key id u16 | seal(plain; info, coins)             :mod:`hubbub.wire.hpke`
 
@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hubbub.bits.device import take
 from hubbub.errors import SealError, WireError, check_type, check_whole, reject
+from hubbub.model.texts import NOTHING, PREFIX, Strings
 from hubbub.oprf import Evaluation, Key, blind, finalize
-from hubbub.texts import NOTHING, PREFIX, Strings
 from hubbub.wire import hpke
 
 VERSION = 2

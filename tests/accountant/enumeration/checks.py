@@ -10,7 +10,7 @@ from tests.accountant.enumeration.settings import Setting
 
 from hubbub.accountant import account
 from hubbub.errors import HubbubError
-from hubbub.privacy import TRUST_MODELS, Guarantee
+from hubbub.model.privacy import TRUST_MODELS, Guarantee
 
 LARGEST = 700.0
 """Stands for an infinite ε in e^ε."""

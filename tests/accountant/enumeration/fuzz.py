@@ -14,9 +14,9 @@ from dataclasses import replace
 from tests.accountant.enumeration.checks import Findings, Violation
 from tests.accountant.enumeration.settings import Setting
 
-from hubbub.protocol import Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 
 WOBBLE = 0.011
 """Relative amount by which a certified value may rise along a chain."""

@@ -1,4 +1,4 @@
-"""Reference distributions of the analyzer's view, from the definitions in docs/theory/setting.md and hubbub.protocol.
+"""Reference distributions of the analyzer's view, from the definitions in docs/theory/setting.md and of protocols.
 
 Nothing here uses the accountant. A view is a sum of independent parts in an abelian group, written as 64-bit codes:
 the histogram of the messages for records and categories, the count of every position for bits. The true δ(ε) is the
@@ -20,8 +20,8 @@ import numpy as np
 from flint import arb, ctx, fmpq
 from tests.accountant.enumeration.sums import Floats, Masses, Spread, convolve, mix, multiples, random_code
 
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.schema import Schema
 
 PRECISION = 320
 """Bits of the balls."""

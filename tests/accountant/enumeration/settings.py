@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from flint import arb, ctx, fmpq
 from tests.accountant.enumeration.reference import PRECISION, exact, fewest_fakes, number_of_fakes
 
-from hubbub.protocol import GRID, Fakes, Protocol
-from hubbub.releases import Release
-from hubbub.schema import Schema
+from hubbub.model.protocol import GRID, Fakes, Protocol
+from hubbub.model.releases import Release
+from hubbub.model.schema import Schema
 
 SCHEMAS = [
     *(Schema.bits(width) for width in (1, 2, 3)),

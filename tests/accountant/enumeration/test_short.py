@@ -9,8 +9,8 @@ from tests.accountant.enumeration.checks import Findings, Violation, check
 from tests.accountant.enumeration.reference import Model, compare, fewest_fakes, legal_records, number_of_fakes
 from tests.accountant.enumeration.settings import DELTAS, Setting, settings
 
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 
 def test_reference_of_one_flipped_bit_alone() -> None:

@@ -22,8 +22,8 @@ from hubbub.accountant.theorems.records.contour import (
 )
 from hubbub.accountant.theorems.records.kinds import family
 from hubbub.accountant.theorems.records.labels import ROUNDING
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
-from hubbub.schema import Schema
 
 CASES = [(2, 0.35, 60, 0.3, 2), (3, 0.3, 300, 0.25, 3), (3, 0.4, 200, 0.1, 2)]  # width, q, other users, ε, distance
 

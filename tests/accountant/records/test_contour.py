@@ -24,7 +24,7 @@ from hubbub.accountant.theorems.records.contour import (
 from hubbub.accountant.theorems.records.kinds import Family, family
 from hubbub.accountant.theorems.records.labels import evaluate, tilt
 from hubbub.accountant.theorems.records.weighted import _nodes as weighted_nodes
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 
 def found(schema: Schema, q: float) -> Family:

@@ -14,7 +14,7 @@ from hubbub.accountant.theorems.attacks import background, backgrounds
 from hubbub.accountant.theorems.records import blanket, bound, bracket, exchange, local
 from hubbub.accountant.theorems.records.exchange import log_lost
 from hubbub.accountant.theorems.records.kinds import family
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 LOG_DELTA = math.log(1e-6)
 

@@ -11,7 +11,7 @@ from tests.accountant.records.exact import Floats, flipped
 
 from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import noise_of
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 UNIT = 2.0**-53
 

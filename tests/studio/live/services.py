@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 import hubbub as hb
-from hubbub.noise import noise_document
+from hubbub.mechanisms.noise import noise_document
 
 TASK, TOKEN = "ab" * 16, "a-secret-token"
 LABELS = ("search", "news", "video", "mail", "empty page")

@@ -33,8 +33,8 @@ from tests.studio.live.services import (
 
 import hubbub as hb
 from hubbub.errors import CommandFailure, InvalidInput
+from hubbub.results.strings import FORMAT
 from hubbub.service.estimates import estimate_of
-from hubbub.strings.estimates import FORMAT
 from hubbub.studio.live.batches import BatchHead, BatchSeries
 from hubbub.studio.live.client import MAX_TASKS, LiveClient
 from hubbub.studio.live.feed import LiveFeed

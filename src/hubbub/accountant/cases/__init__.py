@@ -24,10 +24,10 @@ from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
 from hubbub.accountant.cases.strings import strings_analysis
 from hubbub.accountant.cases.surveys import survey_analysis
-from hubbub.plans import check_protocol
-from hubbub.privacy import Basis, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
+from hubbub.model.plans import check_protocol
+from hubbub.model.privacy import Basis, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 
 
 def analyze(

@@ -5,8 +5,8 @@ import math
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.cases.positions import Positions
 from hubbub.accountant.theorems import bit, category
-from hubbub.privacy import Basis
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.schema import Schema
 
 
 def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:

@@ -13,12 +13,12 @@ from hubbub.accountant.cases.counts import composed
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import fakes
 from hubbub.errors import check_memory
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import MAX_EXACT, log_binomial_pmf
 from hubbub.numeric.inversion import falling_root
-from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
 
 CUT = 1e-40  # mass of the noise of split clear bits that counts as an infinite loss
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack

@@ -6,7 +6,7 @@ from functools import cache
 from hubbub.accountant.analysis import Analysis, log, unknown
 from hubbub.accountant.attained import Attained
 from hubbub.accountant.composition import Loss
-from hubbub.privacy import Basis
+from hubbub.model.privacy import Basis
 
 
 def composed(

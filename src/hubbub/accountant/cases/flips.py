@@ -6,9 +6,9 @@ from hubbub.accountant.analysis import Analysis, non_increasing
 from hubbub.accountant.cases.positions import columns, fakes_alone, position_analysis
 from hubbub.accountant.cases.records import record_analysis
 from hubbub.accountant.theorems import attacks, bit, numbers
-from hubbub.privacy import Basis
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 NARROW = 0.03
 STEP, SEVERAL = 0.02, 0.06  # relative steps in the number of fakes: for one position, and for several

@@ -6,9 +6,9 @@ from decimal import Context, Decimal, localcontext
 from hubbub.accountant.analysis import Analysis, unknown
 from hubbub.accountant.theorems import category, records
 from hubbub.accountant.theorems.pair import enumerated
-from hubbub.privacy import Basis
-from hubbub.protocol import GRID, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import GRID, Protocol
+from hubbub.model.schema import Schema
 
 
 def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:

@@ -8,10 +8,10 @@ from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks, bit, fakes, split
 from hubbub.accountant.theorems.records.local import group_steps
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import MAX_EXACT
-from hubbub.privacy import Basis
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import math
 from functools import lru_cache
 
 from hubbub.accountant.analysis import Analysis, unknown
+from hubbub.model.privacy import Basis
 from hubbub.numeric.rounding import up
-from hubbub.privacy import Basis
 
 STEPS = 16
 """Grid points up to the ε that the flips alone give; the choice of the points decides only the sharpness."""

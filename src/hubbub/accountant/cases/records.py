@@ -8,9 +8,9 @@ from hubbub.accountant.theorems import attacks
 from hubbub.accountant.theorems.records.exchange import bound
 from hubbub.accountant.theorems.records.fakes import Companions, bound_with_fakes
 from hubbub.accountant.theorems.records.local import group_steps, local
-from hubbub.privacy import Basis
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 UNEVEN = 1e-3
 """Amount by which ln δ of a guarantee lies above its certificate.

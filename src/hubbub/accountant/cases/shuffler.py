@@ -11,9 +11,9 @@ from hubbub.accountant.cases.counts import composed
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import drawn as combined
 from hubbub.accountant.theorems import fakes
-from hubbub.privacy import Basis
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 
 CHANGES = 4  # kinds of changes up to which each is composed, instead of one cover for all
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack

@@ -13,9 +13,9 @@ import numpy as np
 
 from hubbub.accountant.analysis import Analysis, log
 from hubbub.accountant.theorems import fakes
-from hubbub.fakes import Fakes
-from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
+from hubbub.model.fakes import Fakes
+from hubbub.model.privacy import Basis
+from hubbub.model.protocol import Protocol
 
 CELLS = 1 << 22
 """Pairs of numbers up to which the best attack in a small batch is computed."""

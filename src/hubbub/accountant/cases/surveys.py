@@ -11,10 +11,10 @@ from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, surveys
 from hubbub.accountant.theorems.laplace import Atoms
 from hubbub.accountant.theorems.surveys import Answers
-from hubbub.privacy import Basis, TrustModel
-from hubbub.protocol import Protocol
-from hubbub.questions import Number
-from hubbub.schema import Schema
+from hubbub.model.privacy import Basis, TrustModel
+from hubbub.model.protocol import Protocol
+from hubbub.model.questions import Number
+from hubbub.model.schema import Schema
 
 LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
 
@@ -24,8 +24,8 @@ def survey_analysis(
 ) -> Analysis:
     """Return the analysis of a survey of several attributes under the stated trust.
 
-    >>> from hubbub.protocol import Fakes, Noise
-    >>> from hubbub.questions import Flag
+    >>> from hubbub.model.protocol import Fakes, Noise
+    >>> from hubbub.model.questions import Flag
     >>> protocol = Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2)
     >>> survey_analysis(protocol, Schema.survey({"a": Flag(), "b": Flag()}), 1, "shuffler-noise").basis
     <Basis.EXACT: 'exact'>

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from hubbub.accountant.quadrature import UNIT, attained_mean, difference
 from hubbub.accountant.theorems import bit, numbers
 from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket, weight_error
+from hubbub.model.protocol import Fakes
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
-from hubbub.protocol import Fakes
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

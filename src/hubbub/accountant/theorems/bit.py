@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hubbub.accountant.theorems.pair import ENUMERATED, ULPS, Tilt, Whole, Window, enumerated, log_exponent, tilted
 from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
+from hubbub.model.plans import MAX_PEOPLE
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
-from hubbub.plans import MAX_PEOPLE
 
 Floats = NDArray[np.float64]
 

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import bit
+from hubbub.model.protocol import Fakes
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
-from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
 

@@ -55,10 +55,10 @@ from hubbub.errors import (
     check_whole,
     reject,
 )
+from hubbub.model.protocol import Fakes
 from hubbub.numeric import portable
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
 

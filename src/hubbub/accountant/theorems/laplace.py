@@ -14,9 +14,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.model.protocol import Fakes
 from hubbub.numeric import portable
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
 

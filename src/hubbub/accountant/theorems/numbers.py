@@ -27,9 +27,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.model.protocol import Fakes
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
 Blocks = list[tuple[int, float]]

@@ -42,11 +42,11 @@ from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
 from hubbub.accountant.theorems.laplace import Atoms, atoms
 from hubbub.accountant.theorems.uniform import COARSE, attacked_pair, user_loss
+from hubbub.model.protocol import Noise
+from hubbub.model.releases import Release
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Noise
-from hubbub.releases import Release
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def cover(attributes: tuple[Answers, ...], release: Release, honest: int, *, coa
 
     Flips are ``coarse`` as in :data:`.split.COARSE`.
 
-    >>> from hubbub.protocol import Fakes
+    >>> from hubbub.model.protocol import Fakes
     >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
     >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
     9.009
@@ -117,7 +117,7 @@ def _signal(attributes: Sequence[Answers], release: Release, honest: int) -> flo
 def information(one: Answers, release: Release, honest: int) -> float:
     """Return about the variance of the loss of one attribute: 2/σ² for two counts that change by one under noise of σ.
 
-    >>> from hubbub.protocol import Fakes
+    >>> from hubbub.model.protocol import Fakes
     >>> information(Answers(5, Noise(m=Fakes.gaussian(20.0, 110))), "bits", 1)
     0.005
     """
@@ -167,7 +167,7 @@ def _response(categories: int, q: float, honest: int, nodes: int) -> Loss:
 def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None:
     """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. The corollary.
 
-    >>> from hubbub.protocol import Fakes
+    >>> from hubbub.model.protocol import Fakes
     >>> bound, delta = largest_loss([Answers(2, Noise(m=Fakes.laplace(2.0, 25)))])
     >>> bound, round(delta * 1e7, 6)
     (Fraction(1, 1), 9.127282)
@@ -198,7 +198,7 @@ def attack(attributes: tuple[Answers, ...], release: Release, honest: int) -> At
 
     All others hold the same tuple.
 
-    >>> from hubbub.protocol import Fakes
+    >>> from hubbub.model.protocol import Fakes
     >>> one = (Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10),)
     >>> 0.98 < attack(one, "bits", 1).delta(1.0) / cover(one, "bits", 1).delta(1.0) <= 1
     True

@@ -25,8 +25,8 @@ from scipy.special import gammaln
 
 from hubbub.accountant.composition import UNIT, Loss
 from hubbub.errors import check_memory
+from hubbub.model.protocol import Fakes
 from hubbub.numeric import portable
-from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack
-from hubbub.pages import Chart
+from hubbub.report import Chart
 
 SEED = 7
 """Seed of the figures in the documentation, which are the same in every build."""

@@ -6,21 +6,21 @@ import numpy as np
 
 from hubbub.accountant import account
 from hubbub.accountant.accounting import honest_users
-from hubbub.analyzer import tally
 from hubbub.bits.entropy import Entropy
 from hubbub.bits.exact import Buffered
-from hubbub.client import randomize
 from hubbub.lab.attacks import evidence, small_batches
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
-from hubbub.pages import Axis, Series, chart
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Fakes
+from hubbub.model.schema import Schema
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports, message_type
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.pipeline.tally import tally
 from hubbub.planner import family_name, frontier, plan_from
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.protocol import Fakes
-from hubbub.records import Collection
-from hubbub.reports import Reports, message_type
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
+from hubbub.report import Axis, Series, chart
 
 BUDGET, PEOPLE = Budget(1.0, 1e-6), 1000
 SHARES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.bits.entropy import Entropy, draw
-from hubbub.client import randomize
 from hubbub.errors import check_whole, reject
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.pages import Chart, Series
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.schema import Schema
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.report import Chart, Series
 
 LEVEL = 0.999  # confidence of the intervals, of which dozens must hold at once
 
@@ -104,7 +104,7 @@ def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:
 def check_no_survey(schema: Schema) -> None:
     """Raise if the schema is that of a survey, on which no attack is demonstrated.
 
-    >>> from hubbub.questions import Flag
+    >>> from hubbub.model.questions import Flag
     >>> check_no_survey(Schema.survey({"dark mode": Flag()}))
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: the plan must not be that of a survey; attacks are demonstrated on bits and labels only

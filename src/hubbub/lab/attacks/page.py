@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hubbub.lab.attacks.evidence import LEVEL, Attack
-from hubbub.pages import Figure, Report, Section, Table, render
+from hubbub.report import Figure, Report, Section, Table, render
 
 
 def page(attacks: Sequence[Attack]) -> str:

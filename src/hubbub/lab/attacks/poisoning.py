@@ -7,23 +7,24 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import estimate, tally
 from hubbub.bits.entropy import Entropy
-from hubbub.client import randomize
-from hubbub.estimates import Estimate
 from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
-from hubbub.noise import known_total
+from hubbub.mechanisms.noise import known_total
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import crowd
-from hubbub.pages import Axis, Series, chart
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports, message_type
+from hubbub.pipeline.shuffle import shuffle
+from hubbub.pipeline.tally import tally
 from hubbub.planner import plan_from
 from hubbub.planner.influence import votes
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
-from hubbub.records import Collection
-from hubbub.reports import Reports, message_type
-from hubbub.schema import Schema
-from hubbub.shuffler import shuffle
+from hubbub.report import Axis, Series, chart
+from hubbub.results.counts import Estimate
+from hubbub.results.estimate import estimate
 
 LABELS, HONEST, MALICIOUS = 4, 900, 100
 MANY = 25  # messages of a malicious client if nothing limits their number

@@ -10,13 +10,13 @@ from hubbub.accountant.attained import repeated
 from hubbub.bits.entropy import Entropy
 from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Budget
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.crowd import neighbours
-from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.privacy import Budget
-from hubbub.schema import Schema
+from hubbub.report import Axis, Series, chart
 
 BUDGET, PEOPLE = Budget(1.0, 1e-6), 200
 ALLOWED = 2.0  # total ε per person, at the same δ

@@ -9,12 +9,12 @@ from hubbub.accountant import account, calibrate
 from hubbub.bits.entropy import Entropy
 from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
+from hubbub.model.privacy import Budget
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric.crowd import neighbours
-from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
-from hubbub.privacy import Budget
-from hubbub.protocol import Protocol
-from hubbub.schema import Schema
+from hubbub.report import Axis, Series, chart
 
 BUDGET, PLANNED = Budget(1.0, 1e-6), 1000
 SIZES = (1, 2, 5, 10, 30, 100, 300, PLANNED)

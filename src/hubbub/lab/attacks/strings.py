@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from hubbub.errors import check_epsilon, check_whole
-from hubbub.plans import Plan
-from hubbub.strings.chances import drawn_by
+from hubbub.mechanisms.chances import drawn_by
+from hubbub.model.plans import Plan
 
 
 def counts_delta(plan: Plan, compromised: int, epsilon: float) -> float:

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import assert_never
 
 from hubbub.errors import InvalidInput
-from hubbub.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
-from hubbub.questions.number import GRID
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
+from hubbub.model.questions.number import GRID
 
 Answers = dict[str, object]
 MAX_CHANCE = 2.0**-20

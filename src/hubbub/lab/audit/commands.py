@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.bits.entropy import Entropy, system
-from hubbub.client import randomize
 from hubbub.errors import ProgramFailure, WireError
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Reports, decode_payloads
+from hubbub.model.plans import Plan
+from hubbub.pipeline.randomize import randomize
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports, decode_payloads
 from hubbub.wire import batches, messages
 
 Client = Callable[[Collection, Plan], Reports]  # randomizes a collection; repeated calls must give independent reports
@@ -92,7 +92,7 @@ class ShufflerCommand:
 def spell_values(collection: Collection) -> bytes:
     """Return a collection as CSV: one column of labels, or a column per label if one contains the separator.
 
-    >>> from hubbub.schema import Schema
+    >>> from hubbub.model.schema import Schema
     >>> spell_values(Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"])))
     b'value\\na\\n""\\na;b\\n'
     """

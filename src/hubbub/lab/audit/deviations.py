@@ -18,8 +18,8 @@ from hubbub.lab.audit.flips import fake_moments, observed_flips
 from hubbub.lab.audit.model import Floats, MessageModel
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.statistics import bennett_p, binomial_p, holm, hypergeometric_p, poisson_p, worst
+from hubbub.model.protocol import GRID
 from hubbub.numeric.binomial import clopper_pearson
-from hubbub.protocol import GRID
 
 SHOWN = 3  # most groups that a text lists
 GROUPINGS = ("all", "state", "bit", "value", "bit and state", "cell")

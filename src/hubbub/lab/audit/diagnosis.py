@@ -15,7 +15,7 @@ from hubbub.lab.audit.independence import examine as examine_independence
 from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.statistics import Finding
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 
 RARE = 1e-3  # expected repetitions above which the observed noise explains them
 _REPEATS = ("repeated runs", seeds.RUNS_NAME, seeds.NOISE_NAME)

@@ -14,9 +14,9 @@ from hubbub.lab.audit.independence import columns
 from hubbub.lab.audit.model import Floats, MessageModel, unpack
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound, finding
+from hubbub.model.plans import Plan
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.rounding import up
-from hubbub.plans import Plan
 
 SLACK = 1e-9  # tolerance for the rounding of a claimed ε
 CANDIDATES = 400

@@ -16,9 +16,9 @@ from scipy.special import ndtri
 from hubbub.lab.audit.model import Floats, MessageModel
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.statistics import Finding, binomial_p, finding, normal_p, poisson_p, shortfall, worst
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import GRID
 from hubbub.numeric.binomial import clopper_pearson
-from hubbub.plans import Plan
-from hubbub.protocol import GRID
 
 Numbers = NDArray[np.int64]
 

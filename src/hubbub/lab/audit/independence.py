@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hubbub.lab.audit.model import Floats, MessageModel, fake_pair, unpack
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.statistics import Finding, binomial_p, chi_square_p, finding, gamma_p, normal_p, worst
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 
 MIN_VARIANCE = 10.0  # smallest variance of a count that is treated as normal
 LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)

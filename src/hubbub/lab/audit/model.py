@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from hubbub.bits.counting import bit_counts
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.rounding import up
-from hubbub.plans import Plan
-from hubbub.schema import Schema
-from hubbub.tables import fake_patterns
+from hubbub.results.joint import fake_patterns
 
 Floats = NDArray[np.float64]
 LogLikelihood = Callable[[NDArray[Any]], Floats]  # maps messages to the logarithms of their probabilities

@@ -3,13 +3,13 @@
 import math
 from typing import Any
 
-from hubbub.canonical import spell
+from hubbub.documents import spell
 from hubbub.lab.audit.distinguishers import Attack
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.results import LIMITS, Audit
 from hubbub.lab.audit.statistics import max_true_positive_rate
-from hubbub.pages import Axis, Bar, Facts, Figure, Report, Section, Series, Table, chart, error_chart, render
+from hubbub.report import Axis, Bar, Facts, Figure, Report, Section, Series, Table, chart, error_chart, render
 
 ROWS = 24  # the most bits in the chart
 

@@ -16,12 +16,12 @@ from hubbub.lab.audit.commands import Client, Shuffler
 from hubbub.lab.audit.distinguishers import Attack, best_threshold, curve_points
 from hubbub.lab.audit.model import LOG_ZERO, Floats, MessageModel, Probe
 from hubbub.lab.audit.probes import probes
+from hubbub.model.plans import Plan
 from hubbub.numeric.crowd import crowd
 from hubbub.numeric.distributions import Distribution
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Reports
 
 CROWD, CLEAR_CROWD = 10, 400  # people in the attacked crowd, and in one that sends clear records
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
 from hubbub.lab.audit.model import MessageModel, Probe, row_hashes
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Reports
-from hubbub.schema import Schema
+from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports
 
 MISSING = frozenset(
     ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]

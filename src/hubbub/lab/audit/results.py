@@ -7,7 +7,7 @@ from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.seeds import Search
 from hubbub.lab.audit.statistics import Finding
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 
 LIMITS = (
     "An audit can reveal violations but not rule them out: a client that behaves only while it is audited, or only on "

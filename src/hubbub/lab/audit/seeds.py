@@ -18,8 +18,8 @@ from hubbub.lab.audit.commands import Client
 from hubbub.lab.audit.model import MessageModel, Probe, mix, row_hashes
 from hubbub.lab.audit.probes import Sample, probe_collection
 from hubbub.lab.audit.statistics import Finding, finding
+from hubbub.model.plans import Plan
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.plans import Plan
 
 CERTAIN = math.log(1e-9)  # expected repetitions of an honest client, in logarithms
 MAX_VALUES = 20_000  # most values of a short run

@@ -18,8 +18,8 @@ from hubbub.lab.audit.independence import columns
 from hubbub.lab.audit.model import MessageModel, Probe, unpack
 from hubbub.lab.audit.probes import check_reports, number_of_fakes
 from hubbub.lab.audit.statistics import Finding, bennett_p, finding, hypergeometric_p, worst
-from hubbub.plans import Plan
-from hubbub.records import Collection
+from hubbub.model.plans import Plan
+from hubbub.pipeline.records import Collection
 
 COUNTS_NAME, BEFORE_NAME = "counts of mixed values", "flips after another record"
 Bits = NDArray[np.bool_]

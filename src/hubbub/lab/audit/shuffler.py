@@ -18,11 +18,11 @@ from hubbub.bits.records import one_hot
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Shuffler
 from hubbub.lab.audit.statistics import Finding, chi_square_p, finding, normal_p, poisson_p, worst
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.reports import Reports, message_type
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
-from hubbub.reports import Reports, message_type
-from hubbub.schema import Schema
 
 BLOCKS = 8  # number of blocks of arrivals and of departures
 Numbers = NDArray[np.int64]

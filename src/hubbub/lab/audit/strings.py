@@ -18,13 +18,12 @@ from hubbub.lab.audit.commands import Client, Shuffler, ShufflerCommand
 from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.statistics import Finding, chi_square_p, finding, normal_p, poisson_p
-from hubbub.plans import Plan
-from hubbub.records import Collection
-from hubbub.reports import Reports
-from hubbub.rows import bodies, one_person, people
-from hubbub.strings import chance_shown, count_shown
-from hubbub.strings.chances import drawn_by
-from hubbub.texts import NOTHING
+from hubbub.mechanisms.chances import chance_shown, count_shown, drawn_by
+from hubbub.model.plans import Plan
+from hubbub.model.texts import NOTHING
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports
+from hubbub.pipeline.rows import bodies, one_person, people
 
 MANY, SOME, SINGLE = 40, 40, 200  # strings that are always, sometimes and hardly ever shown
 SHUFFLES, SHUFFLES_COMMAND = 60, 10

@@ -20,12 +20,12 @@ from hubbub.lab.audit.answers import AttributeAnswers
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler
 from hubbub.lab.audit.model import Probe
 from hubbub.lab.audit.statistics import Finding, finding, normal_p
+from hubbub.model.plans import Plan
+from hubbub.model.protocol import Protocol
+from hubbub.model.schema import Schema
+from hubbub.pipeline.records import Collection, SetBits
+from hubbub.pipeline.reports import Reports, message_type
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
-from hubbub.protocol import Protocol
-from hubbub.records import Collection, SetBits
-from hubbub.reports import Reports, message_type
-from hubbub.schema import Schema
 
 Numbers = NDArray[np.int64]
 LINKED_NAME = "answers of one person kept together"

@@ -17,8 +17,8 @@ from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
 from hubbub.lab.audit.statistics import Finding, finding
 from hubbub.lab.audit.strings import audit_strings
+from hubbub.model.plans import Plan
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
 
 Progress = Callable[[str, int, int], None]
 """Called with the current activity, the finished steps and the total number of steps."""

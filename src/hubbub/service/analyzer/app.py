@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import STATES, Analyzer
 from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app

@@ -15,7 +15,7 @@ from collections import Counter as Tallies
 from collections.abc import Mapping
 from typing import TypeVar
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import FalseClaim, InvalidInput, Problem
 from hubbub.service.analyzer.evaluations import Evaluations
 from hubbub.service.analyzer.exports import ExportJobs

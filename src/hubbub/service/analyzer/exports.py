@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.canonical import Fields, parse
-from hubbub.reports import BatchHeader, decode_payloads
+from hubbub.documents import Fields, parse
+from hubbub.pipeline.reports import BatchHeader, decode_payloads
 from hubbub.service.analyzer.lake import Lake, directory_name
 from hubbub.service.analyzer.results import declared_fakes
 from hubbub.service.analyzer.store import AnalyzerStore, BatchRow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.canonical import Json, canonical
+from hubbub.documents import Json, canonical
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.http import App, body_of, hex_id, routed, stored

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.results import batch_result, strings_result
 from hubbub.service.analyzer.shown import ShownStrings, open_rows

@@ -17,13 +17,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hubbub.canonical import Fields, canonical, parse
-from hubbub.errors import InvalidInput, StoreFailure, WireError
-from hubbub.extras import load_extra
+from hubbub.documents import Fields, canonical, parse
+from hubbub.errors import InvalidInput, StoreFailure, WireError, load_extra
 from hubbub.io.directories import open_directory, read_payloads, write_directory
 from hubbub.io.files import PARTIAL, sync_folder, write_new
-from hubbub.plans import Plan
-from hubbub.reports import Batch, BatchHeader
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import Batch, BatchHeader
 from hubbub.service.runtime.failpoints import reach
 
 MARK = "_lake.json"

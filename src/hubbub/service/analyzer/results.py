@@ -24,14 +24,16 @@ that merely look honest, but on the stated number of honest ones.
 
 from dataclasses import replace
 
-from hubbub.analyzer import achieved_guarantee, estimate
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import InvalidInput
-from hubbub.estimates import Estimate, excess_note
-from hubbub.noise import noise_document
-from hubbub.plans import Plan
-from hubbub.privacy import Guarantee
-from hubbub.reports import Tally
+from hubbub.mechanisms.noise import noise_document
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import Guarantee
+from hubbub.pipeline.reports import Tally
+from hubbub.results.counts import Estimate, excess_note
+from hubbub.results.estimate import achieved_guarantee, estimate, estimate_survey
+from hubbub.results.strings import estimate_strings
+from hubbub.results.surveys import SurveyEstimate
 from hubbub.service.analyzer.shown import ShownStrings
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
@@ -39,8 +41,6 @@ from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Gap
 from hubbub.service.task.series import Spending
-from hubbub.strings import estimate_strings
-from hubbub.surveys import SurveyEstimate, estimate_survey
 
 FORMAT = "hubbub result 3"
 LEVEL = 0.95

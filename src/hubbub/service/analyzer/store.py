@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hubbub.errors import Problem
-from hubbub.plans import Plan
+from hubbub.model.plans import Plan
 from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.evaluations import EVALUATION_TABLES
 from hubbub.service.analyzer.shown import ShownStrings

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import tally
-from hubbub.canonical import Fields, Json, canonical, parse
-from hubbub.plans import Plan
-from hubbub.reports import Reports, decode_payloads
+from hubbub.documents import Fields, Json, canonical, parse
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import Reports, decode_payloads
+from hubbub.pipeline.tally import tally
 from hubbub.service.analyzer.verdicts import Verdict, messages_per_client
 
 _COUNT = np.dtype("<u4")

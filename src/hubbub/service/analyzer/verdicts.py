@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.overflow import max_messages, min_messages
-from hubbub.plans import Plan
-from hubbub.reports import legal_payloads
+from hubbub.model.plans import Plan
+from hubbub.pipeline.reports import legal_payloads
 from hubbub.service.analyzer.spent import SLOT_ID
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.canonical import canonical
+from hubbub.documents import canonical
 from hubbub.errors import InvalidInput, Problem, WireError, reject
 from hubbub.service.issuer.signer import Signer, TokenKey
 from hubbub.service.issuer.store import IssuerStore

@@ -16,7 +16,7 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import Problem, WireError, reject
 from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 

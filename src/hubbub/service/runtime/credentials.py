@@ -28,7 +28,7 @@ from typing import IO, Self
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import StoreFailure, WireError, check_choice, reject
 from hubbub.io.files import PARTIAL
 from hubbub.service.runtime.failpoints import reach

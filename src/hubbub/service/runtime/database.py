@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubbub.errors import StoreFailure, StoreUnreachable, reject
-from hubbub.extras import load_extra
+from hubbub.errors import StoreFailure, StoreUnreachable, load_extra, reject
 
 _ROWS = 500
 """Rows per statement."""

@@ -5,7 +5,7 @@ A problem has a name for programs and a detail for people. Neither ever contains
 
 from dataclasses import dataclass
 
-from hubbub.canonical import Json, canonical
+from hubbub.documents import Json, canonical
 from hubbub.errors import Problem
 
 MEDIA_TYPE = "application/problem+json"

@@ -22,11 +22,11 @@ from typing import Self
 
 from cryptography.exceptions import InvalidTag
 
-from hubbub.bundles import TAG_SIZE
 from hubbub.errors import WorkerFailure, check_whole, reject
 from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.task.admission import Verifier
 from hubbub.service.task.sealing import SUITES, load_private, load_public
+from hubbub.wire.bundles import TAG_SIZE
 
 FRAME_ITEMS = 1 << 9
 """Items per frame: about 30 ms of work. A call has only a few frames in flight, so others need not wait."""

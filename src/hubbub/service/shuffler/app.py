@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import reject
 from hubbub.service.program import (
     Resources,

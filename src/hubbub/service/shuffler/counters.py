@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hubbub.bits.entropy import KeyedStream
 from hubbub.bits.exact import Buffered
-from hubbub.draws import draw_number
 from hubbub.errors import StoreFailure
-from hubbub.fakes import Fakes
+from hubbub.mechanisms.draws import draw_number
+from hubbub.model.fakes import Fakes
 from hubbub.service.runtime.credentials import derive
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.leases import rest

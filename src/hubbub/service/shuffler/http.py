@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.bundles import ADMISSION_SIZES
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
 from hubbub.service.runtime.connection import COMPLETE
@@ -28,6 +27,7 @@ from hubbub.service.shuffler.opener import BundleOpener
 from hubbub.service.shuffler.uploads import VERSION_SECONDS
 from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.sealing import MAX_BUNDLES
+from hubbub.wire.bundles import ADMISSION_SIZES
 
 if TYPE_CHECKING:
     from hubbub.service.shuffler.core import Shuffler

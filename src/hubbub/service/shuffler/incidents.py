@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 
-log = logging.getLogger("hubbub.shuffler")
+log = logging.getLogger("hubbub.pipeline.shuffle")
 
 
 class Incidents:

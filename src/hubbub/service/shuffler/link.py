@@ -5,7 +5,7 @@ import ssl
 
 import httpx
 
-from hubbub.canonical import Fields, parse
+from hubbub.documents import Fields, parse
 from hubbub.errors import AnalyzerUnreachable, Problem, WireError
 
 MAX_RESPONSE_SIZE = 16 << 20

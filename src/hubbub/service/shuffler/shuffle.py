@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import KeyedStream
 from hubbub.bits.permutation import shuffle_external
 from hubbub.errors import StoreFailure
+from hubbub.pipeline.shuffle import draw_fakes
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials, derive
 from hubbub.service.runtime.failpoints import reach
@@ -48,7 +49,6 @@ from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import CHUNK_SIZE, MAX_CHUNKS, Gap, Manifest
 from hubbub.service.task.sealing_batch import seal_reports
-from hubbub.shuffler import draw_fakes
 
 MEMORY = 1 << 27
 """Default bytes of memory for shuffling, besides a few blocks and chunks."""

@@ -1,6 +1,6 @@
 """The analyzer's tag keys for tasks of strings, pinned as its keys are."""
 
-from hubbub.canonical import Json, parse
+from hubbub.documents import Json, parse
 from hubbub.errors import FalseClaim
 from hubbub.service.runtime.database import Database
 from hubbub.service.shuffler.incidents import Incidents

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass
 
-from hubbub.canonical import Json, canonical, parse
+from hubbub.documents import Json, canonical, parse
 from hubbub.errors import FalseClaim, Problem, WireError
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.buckets import Buckets

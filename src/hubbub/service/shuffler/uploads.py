@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from hubbub.bundles import BundleLayout
 from hubbub.errors import Problem, SealError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
@@ -19,6 +18,7 @@ from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.sealing import BundleContent
 from hubbub.service.task.sealing_batch import bundle_job
+from hubbub.wire.bundles import BundleLayout
 
 CONFIRMED_SECONDS = 60.0
 """Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""

@@ -13,16 +13,16 @@ from types import MappingProxyType
 from typing import Self
 
 from hubbub.accountant.overflow import check_slots, overflow, with_overflow
-from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
-from hubbub.canonical import Fields, Json, canonical, legal, parse
+from hubbub.documents import Fields, Json, canonical, legal, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
-from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.privacy import Guarantee
+from hubbub.model.plans import MAX_PEOPLE, Plan
+from hubbub.model.privacy import Guarantee
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 from hubbub.service.task.series import Series, Spending, round_contexts, round_layout
 from hubbub.service.task.stringterms import StringTerms
+from hubbub.wire.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
 
 ROLES = ("analyzer", "shuffler")
 MIN_BATCH_SIZE = 100

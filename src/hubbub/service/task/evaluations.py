@@ -10,9 +10,9 @@ belongs to: its token, or its evaluation ticket, whose key is not the one of tic
 from dataclasses import dataclass
 from typing import Self
 
-from hubbub.bundles import ADMISSION_SIZES
 from hubbub.errors import WireError, check_whole, reject
 from hubbub.oprf import SUITES, Evaluation, suite_named
+from hubbub.wire.bundles import ADMISSION_SIZES
 
 EVALUATION_TYPE = "application/hubbub-evaluation"
 """The media type of requests and responses."""

@@ -11,7 +11,7 @@ from typing import Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import FalseClaim, WireError, reject
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 

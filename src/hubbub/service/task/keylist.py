@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from hubbub.canonical import Fields, Json, canonical, legal
+from hubbub.documents import Fields, Json, canonical, legal
 from hubbub.errors import FalseClaim, WireError, check_choice, check_whole, reject
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES

@@ -9,10 +9,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Self
 
-from hubbub.bundles import TASK_SIZE
-from hubbub.canonical import Fields, Json
+from hubbub.documents import Fields, Json
 from hubbub.errors import FalseClaim, WireError
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
+from hubbub.wire.bundles import TASK_SIZE
 
 CHUNK_SIZE = 4 << 20
 """Bytes of the largest chunk."""

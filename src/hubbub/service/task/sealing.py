@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from hubbub.bundles import ENCAPSULATED_KEY_SIZES, HEADER_SIZE, BundleLayout
 from hubbub.errors import SealError, WireError, check_whole, reject
+from hubbub.wire.bundles import ENCAPSULATED_KEY_SIZES, HEADER_SIZE, BundleLayout
 
 Private = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
 Public = X25519PublicKey | hpke.MLKEM768X25519PublicKey

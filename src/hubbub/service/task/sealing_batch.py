@@ -5,11 +5,11 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bundles import HEADER_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.admission import Verifier
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.sealing import REPORT, VERSION, bundle_info, slot_info
+from hubbub.wire.bundles import HEADER_SIZE, BundleLayout
 
 
 @functools.lru_cache(maxsize=64)

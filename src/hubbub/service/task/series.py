@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Self
 
-from hubbub.bundles import TASK_SIZE, BundleLayout
-from hubbub.canonical import Fields, Json, legal, spell
+from hubbub.documents import Fields, Json, legal, spell
 from hubbub.errors import check_type, check_whole
-from hubbub.privacy import Budget
+from hubbub.model.privacy import Budget
+from hubbub.wire.bundles import TASK_SIZE, BundleLayout
 
 MAX_SERIES = 10_000
 """Most rounds of a series."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hubbub.canonical import Fields, Json, legal
+from hubbub.documents import Fields, Json, legal
 from hubbub.errors import check_choice, check_whole, reject
 from hubbub.oprf import SUITES, p256, ristretto
 from hubbub.service.task.admission import check_issuer

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from hubbub.bundles import TASK_SIZE
-from hubbub.canonical import Fields, Json, legal
+from hubbub.documents import Fields, Json, legal
 from hubbub.errors import FalseClaim, WireError, check_whole
 from hubbub.oprf import Key, suite_named
 from hubbub.service.runtime.credentials import derive
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import MAX_KEY_ID
+from hubbub.wire.bundles import TASK_SIZE
 from hubbub.wire.strings import derive_tag_key
 
 KIND = "tag keys"

@@ -16,9 +16,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from hubbub.bundles import ADMISSION_SIZES
 from hubbub.errors import WireError
 from hubbub.service.task import blindrsa
+from hubbub.wire.bundles import ADMISSION_SIZES
 
 TOKEN_TYPE = b"\x00\x02"
 TOKEN_SIZE = ADMISSION_SIZES["token"]

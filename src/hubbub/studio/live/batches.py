@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import WireError
+from hubbub.results.strings import FORMAT
 from hubbub.service.reader import MAX_TIME
-from hubbub.strings.estimates import FORMAT
 
 Floats = NDArray[np.float64]
 MAX_CELLS = 8_000_000

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from hubbub.canonical import Json
-from hubbub.comparisons import pool
-from hubbub.estimates import LEVEL, Estimate
+from hubbub.documents import Json
+from hubbub.results.comparisons import pool
+from hubbub.results.counts import LEVEL, Estimate
+from hubbub.results.surveys import SurveyEstimate
 from hubbub.service.estimates import estimate_of
 from hubbub.studio.live.batches import Figure, Floats
-from hubbub.surveys.results import SurveyEstimate
 
 AnyEstimate = Estimate | SurveyEstimate
 SHOWN_SHARES = 40

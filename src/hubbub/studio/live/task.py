@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import WireError, check_choice, check_whole
 from hubbub.service.analyzer.gaps import UNKNOWN
 from hubbub.service.reader import describe_gap

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.canonical import Json
+from hubbub.documents import Json
 from hubbub.errors import check_whole
 from hubbub.studio.live.batches import BatchSeries, Figure, Floats
 

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from hubbub.accountant.quadrature import difference, positive_mean
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.local import group_steps, local, weight_error
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

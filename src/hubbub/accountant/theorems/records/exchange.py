@@ -22,7 +22,7 @@ from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.kinds import Family, family
 from hubbub.accountant.theorems.records.labels import WORK, evaluate, masses_of, tilt
 from hubbub.accountant.theorems.records.local import local
-from hubbub.schema import Schema
+from hubbub.model.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -42,11 +42,11 @@ from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import group_steps, local
 from hubbub.accountant.theorems.records.weighted import weighted
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.numeric.divergences import gaussian_delta
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.theorems import bit
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

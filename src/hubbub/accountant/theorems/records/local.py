@@ -6,8 +6,8 @@ import numpy as np
 
 from hubbub.accountant.quadrature import UNIT, difference
 from hubbub.accountant.theorems import bit
+from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.schema import Schema
 
 
 def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.theorems import bit
 from hubbub.accountant.theorems.records.blankets import OVERFLOW, bracket
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import log_binomial_pmf
-from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,426 @@
+"""The noise of an estimated count: what flips and fakes add to it."""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from hubbub.documents import Fields, Json, legal
+from hubbub.errors import WireError, reject
+from hubbub.mechanisms.errors import survey_stderr
+from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.schema import Schema
+from hubbub.numeric import portable
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.distributions import Distribution
+from hubbub.numeric.estimation import category_variance, shown_by_drawn, shown_by_users
+from hubbub.numeric.population import LITTLE, CountNoise, poisson
+
+_LONGEST = 10**5
+"""Largest support of a sum of distributions that is computed."""
+EXACT_DRAWS = 1024
+"""Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
+FEW_OTHERS = 8
+"""Largest number of labels of a known total whose error is summed exactly; the mean of more others is near normal."""
+LONG_TABLE = 4096
+"""Largest table of such an error, unless there are two labels: it is stored with the estimate."""
+FINE = 8
+"""Cells of a message in which the mean of many other labels is added to little noise."""
+WIDEST = 64.0
+"""Largest standard deviation, in messages, of flips and users' fakes whose distribution is kept with the estimate.
+
+Quantiles of wider ones are those of the normal distribution with the correction for the largest skewness that sums of
+coins can have, to less than a tenth of a message (:func:`hubbub.numeric.intervals.wide_reach`).
+"""
+_TAIL = 60.0
+_PRODUCTS = 10**8
+"""Largest number of products in a convolution."""
+
+
+@dataclass(frozen=True, slots=True)
+class FakeCount:
+    """The number of fakes with a given bit set: mean, variance, and its distribution, or that of one part of it."""
+
+    mean: float
+    variance: float
+    distribution: Distribution | None = None
+    rest: float = 0.0
+    """Variance of the other part: fakes without the bit that flips set."""
+    shared: float = 0.0
+    """Covariance of the numbers of two labels of one-hot records, which their known total removes."""
+
+
+def fake_noise(
+    schema: Schema,
+    protocol: Protocol,
+    n: int,
+    fakes: int,
+    *,
+    batches: int = 1,
+    user_fakes: int | None = None,
+    moments: bool = False,
+) -> FakeCount:
+    """Return the noise that fakes add to one count of n users.
+
+    There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
+
+    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
+    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
+    its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
+    :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
+    seconds, is left out.
+
+    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400, moments=True)
+    FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0, shared=0.0)
+    """
+    q = protocol.q
+    # What is subtracted from the counts of strings varies as much as what is added to those of labels.
+    fake = 0.0 if protocol.sends_strings else q + (1 - 2 * q) * schema.density
+    users, drawn = protocol.user_fakes, protocol.shuffler_fakes
+    if drawn is None:
+        number, spread = (n * users.mean, n * users.variance) if users else (fakes, 0.0)
+        if users and protocol.sends_records:
+            number, spread = number if user_fakes is None else user_fakes, 0.0
+        mean, variance = shown_by_users(number, spread, fake)
+        shared = (
+            spread * fake**2 - number * ((1 - 2 * q) * schema.density) ** 2 if known_total(schema, protocol) else 0.0
+        )
+        kept = not moments and variance <= WIDEST**2
+        return FakeCount(mean, variance, users_shown(mean, variance) if kept else None, shared=shared)
+    mean, variance = batches * drawn.mean, batches * drawn.variance
+    if protocol.sends_records:
+        with_bit = schema.records_with_bit
+        total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
+        rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
+        shared = variance * q * (2 - 4 * q + schema.width * q) if known_total(schema, protocol) else 0.0
+        return FakeCount(*total, None if moments else drawn_sum(drawn, q, with_bit * batches), rest, shared)
+    return FakeCount(mean, variance, None if moments else drawn_sum(drawn, 0.0, batches))
+
+
+def known_total(schema: Schema, protocol: Protocol) -> bool:
+    """Return True if the counts of all labels add up to the number of people, and messages as such do not.
+
+    Those of randomized response do, and those of clear records among a number of fakes that is known.
+
+    >>> known_total(Schema.one_hot(2), Protocol(0.1)), known_total(Schema.one_hot(2), Protocol(0.1, release="category"))
+    (True, False)
+    """
+    if not schema.exclusive or schema.width == 1 or protocol.sends_category:
+        return False
+    return protocol.q > 0 or not protocol.sends_records or protocol.shuffler_fakes is not None
+
+
+def users_shown(mean: float, variance: float) -> Distribution:
+    """Return the number of users' fakes that show a bit, from its moments: Bin(t, s) with ts = μ, ts(1 − s) = V.
+
+    Bin(M, v) if their number M is known; Bin(nt, sv) if each of n users draws Bin(t, s) of them; Poisson if V = μ. A
+    predicted M, and with it t, need not be whole: it is rounded up.
+
+    >>> users_shown(2.0, 1.5).pmf.size, round(float(users_shown(2.0, 2.0).pmf[0]), 6)
+    (9, 0.135335)
+    """
+    shown = 1 - variance / mean if mean > 0 else 0.0
+    if shown < 1e-12:
+        return trimmed(poisson(mean))
+    trials = math.ceil(mean / shown - 1e-6)
+    return trimmed(binomial(trials, min(mean / trials, 1.0), tail=_TAIL))
+
+
+def trimmed(distribution: Distribution) -> Distribution:
+    """Return a distribution without the ends of a probability of at most 10⁻¹⁸ each, which no interval needs.
+
+    >>> trimmed(Distribution(0, np.array([1e-19, 0.5, 0.5, 0.0]))).pmf.tolist()
+    [0.5, 0.5]
+    """
+    pmf = distribution.pmf
+    first, last = (int(np.searchsorted(side.cumsum(), 1e-18, side="right")) for side in (pmf, pmf[::-1]))
+    return Distribution(distribution.low + first, pmf[first : pmf.size - last])
+
+
+def thinned(fakes: Fakes, kept: float) -> Distribution:
+    """Return the distribution of one draw of which each unit is kept with this probability, without its left tail.
+
+    >>> thinned(Fakes.laplace(0.1, 1), 0.5).pmf[:2].round(4).tolist()
+    [0.5, 0.5]
+    """
+    numbers = fakes.pmf
+    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
+    if kept < 1:
+        found = np.zeros(numbers.size)
+        for number in range(first, numbers.size):
+            some = binomial(number, kept)
+            found[some.low : some.high + 1] += numbers[number] * some.pmf
+        first = int(np.searchsorted(found.cumsum(), 1e-18))
+        numbers = found
+    return Distribution(first, numbers[first:])
+
+
+@functools.lru_cache(64)
+def drawn_sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
+    """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
+    if not 0 < times <= EXACT_DRAWS or fakes.shift + 100 * fakes.scale * math.sqrt(times) > _LONGEST:
+        return None
+    total, part = Distribution(0, np.ones(1)), thinned(fakes, 1 - q)
+    while times:
+        total = trimmed(total.plus(part)) if times & 1 else total
+        times >>= 1
+        part = trimmed(part.plus(part)) if times else part
+    return total
+
+
+def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
+    """Return σ of one count of n people; for categories, its maximum over all data; for surveys, of all questions.
+
+    >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
+    11.858541
+    """
+    if schema.questions is not None:
+        return survey_stderr(schema, protocol, n)
+    if protocol.sends_strings and protocol.shuffler_fakes:
+        return math.sqrt(protocol.shuffler_fakes.variance)
+    if protocol.sends_category:
+        if not schema.exclusive or protocol.q * schema.width >= 1:
+            reject(
+                "a category",
+                f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
+            )
+        return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
+    return math.sqrt(predicted_noise(schema, protocol, n).variance)
+
+
+def smooth(distribution: Distribution, variance: float) -> Distribution | None:
+    """Return the distribution of a whole number plus a rounded normal error of the given variance.
+
+    >>> round(smooth(Distribution(0, np.ones(1)), 4.0).cdf(0), 3)
+    0.599
+    """
+    if variance == 0:
+        return distribution
+    sigma = math.sqrt(variance)
+    reach = math.ceil(9 * sigma) + 1
+    if reach * distribution.pmf.size > _PRODUCTS:
+        return None
+    edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
+    return distribution.plus(Distribution(-reach, np.diff(edges)))
+
+
+def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | None = None) -> CountNoise:
+    """Return the error of one estimated count of n people, given the noise of the fakes (None for categories).
+
+    >>> count_noise(Schema.bits(1), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
+    75.0
+    >>> round(count_noise(Schema.one_hot(3), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance, 9)
+    50.0
+    """
+    q, k = protocol.q, protocol.k
+    if protocol.sends_category:
+        empty, one = category_variance([0, 1], n, q, schema.width).tolist()
+        return CountNoise(variance=empty, gain=1 - schema.width * q, growth=one - empty, flip=q)
+    assert fakes is not None
+    gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
+    kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
+    alone, total = fakes.variance == 0 and fakes.mean == 0, known_total(schema, protocol)
+    variance = (flips + fakes.variance - fakes.shared) / gain**2
+    if total and alone and kept:
+        return flip_noise(schema.width, k * n, q, variance, gain)
+    if alone and k == 1 and not total:
+        return CountNoise(variance=variance, gain=gain, flip=q)
+    shown = _among_flips(fakes, k * n, q) if kept and fakes.distribution is not None else None
+    if total and shown is not None and q == 0 and protocol.shuffler_fakes is None:
+        # As many of each label as if independent Poisson numbers were given their sum, which cancels.
+        shown = trimmed(poisson(variance))
+    if total:
+        return total_noise(schema.width, variance, gain, shown, alike=q == 0)
+    # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
+    return _error(variance, gain, shown, slack=1e-6 if gain == 1 else 0.5)
+
+
+def _error(variance: float, gain: float, shown: Distribution | None = None, slack: float = 0.5) -> CountNoise:
+    """Return an error with its distribution in messages, if that is known."""
+    if shown is None:
+        return CountNoise(variance=variance, gain=gain)
+    centre = float(portable.dot(np.arange(shown.low, shown.high + 1), shown.pmf))
+    return CountNoise(variance=variance, gain=gain, distribution=shown, centre=centre, slack=slack)
+
+
+@functools.lru_cache(64)
+def flip_noise(size: int, messages: int, q: float, variance: float, gain: float) -> CountNoise:
+    """Return the error of one of ``size`` counts of a known total, if bits are flipped and nobody has the label.
+
+    ``variance`` is s², for which the covariance of the counts is s²·(I − J/size). With d labels and N messages, d − 1
+    times the number of messages with the label less those of all others is (d − 1)·Bin(N, q) − Bin((d − 2)N, q)
+    + Bin(N, q) and a constant: those who have another label lack its bit in as many messages.
+
+    >>> round(flip_noise(3, 100, 0.25, 75.0, 0.5).centre, 6)     # 2·25 − 25 + 25
+    50.0
+    """
+    shown = trimmed(binomial(messages, q, tail=_TAIL))
+    if _few(size, shown):
+        rest = shown.plus(trimmed(binomial((size - 2) * messages, q, tail=_TAIL)).flipped(0))
+        return _error(variance * (1 - 1 / size), gain * size, trimmed(_stretched(shown, size - 1).plus(rest)))
+    return total_noise(size, variance, gain, shown)
+
+
+def _few(size: int, shown: Distribution) -> bool:
+    """Return True if the noise of all labels is summed exactly: there are few, and the table is not long."""
+    return size == 2 or (size <= FEW_OTHERS and (size - 1) * shown.pmf.size <= LONG_TABLE)
+
+
+def total_noise(
+    size: int, variance: float, gain: float, shown: Distribution | None, *, alike: bool = False
+) -> CountNoise:
+    """Return the error of one of ``size`` counts of a known total: s²·(1 − 1/d), with its tails.
+
+    ``shown`` is the noise of the messages with one label. The error is (d − 1)/d of the difference to the mean of the
+    others. Few others that are independent and distributed ``alike`` are summed; the mean of many is close to normal.
+
+    >>> one = total_noise(2, 8.0, 1.0, Distribution(0, np.array([0.25, 0.5, 0.25])), alike=True)
+    >>> one.variance, one.gain, one.distribution.pmf.tolist()
+    (4.0, 2.0, [0.0625, 0.25, 0.375, 0.25, 0.0625])
+    """
+    error = variance * (1 - 1 / size)
+    if shown is None:
+        return CountNoise(variance=error, gain=gain)
+    if alike and _few(size, shown) and (others := _convolved([shown] * (size - 1))) is not None:
+        whole = trimmed(_stretched(shown, size - 1).plus(others.flipped(0)))
+        return _error(error, gain * size, whole, slack=1e-6)
+    fine = FINE if alike and gain * math.sqrt(variance) <= LITTLE else 1
+    places = np.arange(shown.low, shown.high + 1, dtype=np.float64)
+    mean = float(portable.dot(places, shown.pmf))
+    spread = gain**2 * variance * size / (size - 1) - float(portable.dot((places - mean) ** 2, shown.pmf))
+    whole_or_none = smooth(_stretched(shown, fine), fine**2 * max(spread, 0.0))
+    found = None if whole_or_none is None else trimmed(whole_or_none)
+    return _error(error, gain * fine * size / (size - 1) if found else gain, found)
+
+
+def _stretched(one: Distribution, times: int) -> Distribution:
+    """Return the distribution of a multiple.
+
+    >>> _stretched(Distribution(1, np.array([0.5, 0.5])), 3).pmf.tolist()
+    [0.5, 0.0, 0.0, 0.5]
+    """
+    pmf = np.zeros((one.pmf.size - 1) * times + 1)
+    pmf[::times] = one.pmf
+    return Distribution(one.low * times, pmf)
+
+
+def _among_flips(fakes: FakeCount, messages: int, q: float) -> Distribution | None:
+    """Return the number of messages that show a label that nobody has; None if it is too wide to be computed."""
+    assert fakes.distribution is not None
+    flips = math.sqrt(messages * q * (1 - q) + fakes.rest)
+    if (20 * flips + 200) * fakes.distribution.pmf.size > _PRODUCTS:
+        return None
+    # A Poisson number is at least as skewed as the fakes without the bit that flips set.
+    others = poisson(fakes.rest).plus(binomial(messages, q, tail=_TAIL))
+    return trimmed(fakes.distribution.plus(trimmed(others)))
+
+
+def predicted_noise(schema: Schema, protocol: Protocol, n: int) -> CountNoise:
+    """Return the mean and variance of the error of one count in a batch of n people, without its exact distribution.
+
+    >>> predicted_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000).variance
+    75.0
+    """
+    if protocol.sends_category:
+        return count_noise(schema, protocol, n)
+    if protocol.sends_strings:
+        return CountNoise(variance=predicted_stderr(schema, protocol, n) ** 2, gain=1.0)
+    return count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True))
+
+
+def pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
+    """Return the error of a sum of counts."""
+    first = parts[0][1]
+    if len(parts) == 1:
+        return first
+    people = max(sum(n for n, _ in parts), 1)
+    variance = math.fsum(noise.variance for _, noise in parts)
+    growth = math.fsum(n * noise.growth for n, noise in parts) / people
+    drawn = [noise for _, noise in parts if noise.distribution is not None]
+    if drawn:
+        gain = max(drawn, key=lambda noise: noise.variance).gain
+        chosen = [noise for noise in drawn if noise.gain == gain]
+        moved = [(noise.variance, _moved(n, noise, gain)) for n, noise in parts if noise not in chosen]
+        known = [noise.distribution for noise in chosen] + [one for _, one in moved]
+        exact = _convolved([one for one in known if one is not None])
+        rest = gain**2 * math.fsum(wide for wide, one in moved if one is None)
+        if exact is not None and (total := smooth(exact, rest)) is not None:
+            return CountNoise(
+                variance=variance,
+                gain=gain,
+                growth=growth,
+                distribution=total,
+                centre=math.fsum(noise.centre for noise in chosen),
+                slack=max(noise.slack for noise in chosen) if len(chosen) == len(parts) else 0.5,
+            )
+    alike = all(noise.flip is not None and (noise.flip, noise.gain) == (first.flip, first.gain) for _, noise in parts)
+    gain = min(noise.gain for _, noise in parts)
+    return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
+
+
+def _moved(n: int, noise: CountNoise, gain: float) -> Distribution | None:
+    """Return an error around 0 in messages of another gain; None if it is wide, or known by its variance only.
+
+    What lies between two whole numbers is split between them so that the mean remains, which errs outwards.
+    """
+    found, centre = noise.distribution, noise.centre
+    if found is None and noise.flip is not None and noise.spread <= WIDEST:
+        found, centre = binomial(n, noise.flip, tail=_TAIL), n * noise.flip
+    if found is None:
+        return None
+    place = (np.arange(found.low, found.high + 1) - centre) * (gain / noise.gain)
+    whole = np.floor(place).astype(np.int64)
+    masses = np.zeros(int(whole[-1] - whole[0]) + 2)
+    np.add.at(masses, whole - whole[0], found.pmf * (1 - place + whole))
+    np.add.at(masses, whole - whole[0] + 1, found.pmf * (place - whole))
+    return Distribution(int(whole[0]), masses)
+
+
+def _convolved(distributions: list[Distribution]) -> Distribution | None:
+    """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
+    total = Distribution(0, np.ones(1))
+    for one in distributions:
+        if total.pmf.size + one.pmf.size > _LONGEST:
+            return None
+        total = trimmed(total.plus(one))
+    return total
+
+
+def noise_document(noise: CountNoise) -> dict[str, Json]:
+    """Return the error of a count as a JSON object."""
+    exact = noise.distribution
+    return {
+        "variance": noise.variance,
+        "gain": noise.gain,
+        "growth": noise.growth,
+        "flip": noise.flip,
+        "distribution": None if exact is None else {"low": exact.low, "pmf": exact.pmf.tolist()},
+        "centre": noise.centre,
+        "slack": noise.slack,
+    }
+
+
+def noise_from_document(value: Json, what: str = "the noise of the estimate") -> CountNoise:
+    """Read the error of a count from a JSON object."""
+    read = Fields(value, what, "variance", "gain", "growth", "flip", "distribution", "centre", "slack")
+    exact = None
+    with legal(what):
+        if read["distribution"] is not None:
+            given = Fields(read["distribution"], f"the distribution of {what}", "low", "pmf")
+            masses = given.items("pmf")
+            if not all(isinstance(mass, int | float) and 0 <= mass <= 1 for mass in masses):
+                raise WireError(f"'pmf' of the distribution of {what} must be a list of probabilities")
+            exact = Distribution(given.whole("low"), np.array(masses, np.float64))
+        return CountNoise(
+            variance=read.real("variance"),
+            gain=read.real("gain"),
+            growth=read.real("growth"),
+            flip=None if read["flip"] is None else read.real("flip"),
+            distribution=exact,
+            centre=read.real("centre"),
+            slack=read.real("slack"),
+        )

@@ -1,0 +1,210 @@
+"""``Questions``: the questions of a survey with their names, and the attributes that they are collected as."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from hubbub.documents import Fields, Json, legal
+from hubbub.errors import WireError, check_choice, check_type, check_whole, kind_of, reject
+from hubbub.model.questions.answers import Coin, quoted
+from hubbub.model.questions.choice import Choice, Flag
+from hubbub.model.questions.cross import Cross, cell_labels, sides
+from hubbub.model.questions.number import Number
+from hubbub.model.questions.scale import Scale
+
+MAX_TEXT = 2**26
+"""Largest number of characters of the labels of all cross-tables."""
+MAX_QUESTIONS = 1000
+Question = Choice | Flag | Scale | Number | Cross
+Asked = Choice | Flag | Scale | Number
+"""Questions that people answer; the others follow from these."""
+_KINDS: dict[str, tuple[type[Question], tuple[str, ...]]] = {
+    "choice": (Choice, ("labels", "missing")),
+    "flag": (Flag, ("missing",)),
+    "scale": (Scale, ("edges", "low", "high", "buckets", "missing", "unit", "levels")),
+    "number": (Number, ("low", "high", "missing", "variance", "unit", "digits")),
+    "cross": (Cross, ("names",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One of the categorical attributes of a survey: every record has exactly one of its categories."""
+
+    question: str
+    """Name of the question that it belongs to."""
+    start: int
+    """Index of its first category among the labels of the schema."""
+    size: int
+    """Number of categories."""
+
+    @property
+    def stop(self) -> int:
+        """Index after its last category."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of a survey in order, each with its name.
+
+    ``derived`` names the questions that have no attribute of their own because a cross-table gives their answers.
+
+    >>> questions = Questions.create({"colour": Choice(["red", "blue"]), "dark mode": Flag()})
+    >>> [attribute.size for attribute in questions.attributes], questions["dark mode"]
+    ([2, 2], Flag(missing=False))
+    """
+
+    items: tuple[tuple[str, Question], ...]
+    derived: tuple[str, ...] = ()
+    asked: tuple[tuple[str, Asked], ...] = field(init=False, compare=False, repr=False)
+    """Questions that people answer, with their names."""
+    attributes: tuple[Attribute, ...] = field(init=False, compare=False, repr=False)
+    """All attributes in order, those of a question next to each other."""
+    _named: dict[str, Asked] = field(init=False, compare=False, repr=False)
+    _answers: tuple[tuple[str, str, Asked], ...] = field(init=False, compare=False, repr=False)
+    """Questions that people answer, with their names and what errors call their answers."""
+
+    def __post_init__(self) -> None:
+        check_whole("the number of questions", len(self.items), 1, MAX_QUESTIONS)
+        for name, question in self.items:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
+                reject("the name of a question", "be a printable text of 1 to 200 characters")
+            if not isinstance(question, Choice | Flag | Scale | Number | Cross):
+                reject(f"the question {name!r}", f"be a Choice, Flag, Scale, Number or Cross, not {kind_of(question)}")
+        asked = tuple((name, one) for name, one in self.items if not isinstance(one, Cross))
+        object.__setattr__(self, "asked", asked)
+        object.__setattr__(self, "_named", dict(asked))
+        object.__setattr__(self, "_answers", tuple((name, f"the answer to {name!r}", one) for name, one in asked))
+        named = dict(self.items)
+        if len(named) != len(self.items):
+            reject("the names of the questions", "be distinct")
+        tables: dict[frozenset[str], str] = {}
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                sides(question, named)
+                # Two tables of the same questions would have every combination counted twice.
+                other = tables.setdefault(frozenset(question.names), name)
+                if other != name:
+                    reject(f"the cross-table {name!r}", f"be of other questions than the cross-table {other!r}")
+        for name in self.derived:
+            if not isinstance(named.get(name), Choice | Flag) or not self.crosses(name):
+                reject("derived", "name questions of the survey that are a Choice or a Flag in a cross-table", name)
+        if len(set(self.derived)) != len(self.derived) or list(self.derived) != sorted(self.derived):
+            reject("derived", "be distinct and sorted")
+        if not self.asked:
+            reject("a survey", "have at least one question that is not a cross-table")
+        object.__setattr__(self, "attributes", self._attributes())
+        self._check_text(named)
+
+    def _check_text(self, named: Mapping[str, Question]) -> None:
+        """Refuse cross-tables whose cells would need long texts, before these are made."""
+        size = 0
+        for question in named.values():
+            if isinstance(question, Cross):
+                both = sides(question, named)
+                longest = sum(max(map(len, side.attributes[-1])) + 3 for side in both)
+                size += longest * math.prod(side.sizes[-1] for side in both)
+        if size > MAX_TEXT:
+            reject("the cells of all cross-tables", f"need at most {MAX_TEXT:,} characters; shorten the labels", size)
+
+    @classmethod
+    def create(cls, questions: Mapping[str, Question], derived: tuple[str, ...] = ()) -> Self:
+        """Return the questions of a mapping from names to questions."""
+        if not isinstance(questions, Mapping):
+            reject("questions", f"be a mapping from names to questions, not {kind_of(questions)}")
+        return cls(tuple(questions.items()), tuple(sorted(derived)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all questions."""
+        return tuple(name for name, _ in self.items)
+
+    def crosses(self, name: str) -> tuple[str, ...]:
+        """Return the names of the cross-tables that a question is in."""
+        return tuple(key for key, one in self.items if isinstance(one, Cross) and name in one.names)
+
+    def _attributes(self) -> tuple[Attribute, ...]:
+        named, found, start = dict(self.items), [], 0
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                sizes: tuple[int, ...] = (math.prod(side.sizes[-1] for side in sides(question, named)),)
+            else:
+                sizes = () if name in self.derived else question.sizes
+            for size in sizes:
+                found.append(Attribute(name, start, size))
+                start += size
+        return tuple(found)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the categories of all attributes, each with the name of its question; all of them differ."""
+        return tuple(f"{name}: {label}" for name, labels in self._groups() for label in labels)
+
+    def _groups(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the labels of every attribute, after the name of its question, which is quoted if it is ambiguous."""
+        named = dict(self.items)
+        for name, question in self.items:
+            shown = quoted(name, ": ")
+            if isinstance(question, Cross):
+                yield shown, cell_labels([side.attributes[-1] for side in sides(question, named)])
+            elif name not in self.derived:
+                for group in question.attributes:
+                    yield shown, group
+
+    def encode(self, answers: object, coin: Coin) -> tuple[int, ...]:
+        """Return the category of every attribute of one person; a question without an entry has no answer.
+
+        >>> questions = Questions.create({"a": Flag(), "b": Choice(["x", "y"]), "a × b": Cross("a", "b")})
+        >>> questions.encode({"a": True, "b": "x"}, lambda _: False)
+        (1, 0, 2)
+        """
+        if not isinstance(answers, Mapping):
+            reject("the answers", f"be a mapping from questions to answers, not {kind_of(answers)}")
+        if not answers.keys() <= self._named.keys():
+            some = ", ".join(map(repr, list(self._named)[:3]))
+            reject("the answers", f"be to the questions of the survey ({some}{', …' * (len(self._named) > 3)})")
+        result: list[int] = []
+        if len(self.asked) == len(self.items) and not self.derived:
+            for name, what, asked in self._answers:
+                result += asked.encode(answers.get(name), coin, what)
+            return tuple(result)
+        found = {name: asked.encode(answers.get(name), coin, what) for name, what, asked in self._answers}
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                cell = 0
+                for key in question.names:
+                    cell = cell * self._named[key].sizes[-1] + found[key][-1]
+                result.append(cell)
+            elif name not in self.derived:
+                result += found[name]
+        return tuple(result)
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the questions as a JSON object."""
+        listed: list[Json] = [{"name": name, **question.to_document()} for name, question in self.items]
+        return {"questions": listed, "derived": list(self.derived)}
+
+    @classmethod
+    def from_document(cls, items: list[Json], derived: list[str], what: str) -> Self:
+        """Read the questions from JSON values."""
+        found: list[tuple[str, Question]] = []
+        for place, item in enumerate(items):
+            where = f"question {place + 1:,} of {what}"
+            kind = item.get("kind") if isinstance(item, dict) else None
+            if not isinstance(kind, str) or kind not in _KINDS:
+                raise WireError(f"{where} must be an object whose kind is one of {', '.join(_KINDS)}")
+            make, keys = _KINDS[kind]
+            read = Fields(item, where, "name", "kind", *keys)
+            with legal(where):
+                found.append((read.text("name"), make.from_document(read)))
+        with legal(what):
+            return cls(tuple(found), tuple(derived))
+
+    def __getitem__(self, name: str) -> Question:
+        check_type("name", name, str)
+        return dict(self.items)[check_choice("the name of a question", name, self.names)]
+
+    def __len__(self) -> int:
+        return len(self.items)

@@ -1,0 +1,1 @@
+"""From records to tallies: encode, randomize, shuffle, count; ``device`` does a single record without numpy."""

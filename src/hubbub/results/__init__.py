@@ -1,0 +1,1 @@
+"""From tallies to figures with intervals: estimates, tables, comparisons."""
