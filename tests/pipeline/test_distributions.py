@@ -241,7 +241,7 @@ class Blocked:
         if name.split(".")[0] in ("numpy", "scipy", "numba", "cryptography"):
             raise ImportError(name)
 sys.meta_path.insert(0, Blocked())
-from hubbub import device
+from hubbub.pipeline import device
 from hubbub.model.plans import Plan
 from hubbub.wire import messages
 plan = Plan.from_json({plan.to_json()!r})

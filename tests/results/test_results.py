@@ -139,7 +139,7 @@ def test_the_guarantee_is_not_computed_unless_it_is_needed(monkeypatch: pytest.M
     def account(*_: object, **__: object) -> None:
         raise AssertionError("nobody asked")
 
-    monkeypatch.setattr("hubbub.analyzer.account", account)
+    monkeypatch.setattr("hubbub.results.estimate.account", account)
     estimate = found(n=80)
     estimate.interval()
     estimate.population()

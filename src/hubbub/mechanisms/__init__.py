@@ -1,1 +1,1 @@
-"""How an answer is hidden: what is drawn, and the error that it leaves in a count."""
+"""The noise that hides an answer: its draws, and the error that it leaves in a count."""

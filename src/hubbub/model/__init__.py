@@ -1,1 +1,1 @@
-"""What all parties agree on: questions, mechanisms, plans and guarantees, as data; devices use it without numpy."""
+"""The data that all parties agree on: questions, protocols, plans, guarantees; devices use it without numpy."""
