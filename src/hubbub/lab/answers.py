@@ -16,7 +16,7 @@ from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.sampling import Rng, draw_from, generator
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.model.plans import Plan
-from hubbub.model.questions import Cross, Flag, Number, Scale
+from hubbub.model.questions import Choice, Cross, Flag, Number, Scale
 from hubbub.model.questions.survey import Asked
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
@@ -55,7 +55,6 @@ def draw_answers(population: Population, schema: Schema, n: int, *, entropy: Ent
     >>> sorted(found), 450 < int(found["colour"].codes.sum()) < 550
     (['colour', 'memory'], True)
     """
-    assert schema.questions is not None
     check_memory(f"{n:,} people of {schema}", 40 * n * len(schema.questions))
     rng = generator(entropy)
     classes = rng.integers(population.segments, size=n)
@@ -77,7 +76,6 @@ def _drawn(question: Asked, population: Population, classes: NDArray[np.int64], 
 
 def encoded(answers: Mapping[str, Answered], schema: Schema, *, entropy: Entropy) -> Collection:
     """Return the records of the answers; numbers are rounded at random, so that repeated calls differ."""
-    assert schema.questions is not None
     columns: dict[str, object] = {}
     for name, question in schema.questions.asked:
         one = answers[name]
@@ -97,7 +95,6 @@ def encoded(answers: Mapping[str, Answered], schema: Schema, *, entropy: Entropy
 def decoded(people: Collection) -> dict[str, Answered]:
     """Return the answers that records show: the levels of numbers are those after rounding."""
     schema, n = people.schema, len(people)
-    assert schema.questions is not None
     rows = people.ones(0, n)[0].reshape(n, len(schema.attributes)) - np.array([one.start for one in schema.attributes])
     own: dict[str, list[NDArray[np.int64]]] = {}
     for place, attribute in enumerate(schema.attributes):
@@ -136,7 +133,6 @@ def true_figures(answers: Mapping[str, Answered], schema: Schema) -> dict[str, A
     Labels: the number of people for each. Scales: people below each inner edge. Numbers: the sum of all shares of the
     range. Cross-tables: people in each cell.
     """
-    assert schema.questions is not None
     named, found = dict(schema.questions.asked), {}
     for name, question in schema.questions.items:
         if isinstance(question, Cross):
@@ -145,7 +141,7 @@ def true_figures(answers: Mapping[str, Answered], schema: Schema) -> dict[str, A
             found[name] = np.bincount(cells, minlength=int(np.prod(sizes))).astype(np.float64)
         elif isinstance(question, Number):
             found[name] = np.array([answers[name].shares[~answers[name].absent].sum()])
-        else:
+        elif isinstance(question, Choice | Flag | Scale):
             counts = np.bincount(_codes(question, answers[name]), minlength=_categories(question)).astype(np.float64)
             found[name] = np.cumsum(counts[: question.buckets])[:-1] if isinstance(question, Scale) else counts
     return found
@@ -240,7 +236,6 @@ def simulate(
     Synthetic numbers are rounded afresh every time; those of a given population were rounded when it was read.
     """
     schema = plan.schema
-    assert schema.questions is not None
     given: Collection | None = None
     if isinstance(population, GivenPopulation):
         given = population.people(schema, n, entropy=source)

@@ -146,12 +146,12 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     ('records', 'counts')
     """
     protocol, schema = plan.protocol, plan.schema
-    if schema.questions is not None:
+    if schema.named:
         drawn = [(one.size, noise.shuffler_fakes) for one, noise in zip(schema.attributes, protocol.noise, strict=True)]
         fakes = sum(size * (one.mean + 1000) for size, one in drawn if one is not None)
         work = repetitions * (n * plan.payload_messages + fakes) * SURVEY_WORK
         return "records" if work <= AFFORDABLE else "counts"
-    if schema.texts is not None:
+    if schema.text is not None:
         return "records" if 8 * repetitions * n * plan.payload <= AFFORDABLE else "counts"
     messages: float = protocol.k * n + protocol.fixed_fakes
     if protocol.user_fakes is not None:
@@ -167,7 +167,7 @@ def measure(cell: Cell) -> Row:
     """Simulate a cell and test its predictions."""
     start = time.perf_counter()
     plan, n = cell.plan, cell.n
-    if plan.schema.questions is not None or plan.schema.texts is not None:
+    if plan.schema.named or plan.schema.text is not None:
         return _question_row(cell, start)
     truth, tallies = _simulate(cell)
     sigma = _predicted(plan, n, truth)
@@ -213,7 +213,7 @@ def _question_row(cell: Cell, start: float) -> Row:
     plan, n, times = cell.plan, cell.n, cell.repetitions
     simulated = trials(replace(cell, question=""))
     one = simulated.questions[cell.question]
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         predicted = plan.stderr
     else:
         each = predicted_errors(plan.schema, plan.protocol, n)
@@ -262,7 +262,7 @@ def _survey_trials(cell: Cell) -> SurveyTrials:
     source = _source(cell.population, cell.plan.schema, cell.n, cell.seed)
     records = cell.level == "records"
     people = cell.population, cell.plan, cell.n, cell.repetitions
-    if cell.plan.schema.texts is not None:
+    if cell.plan.schema.text is not None:
         return simulate_strings(*people, records=records, source=source, noise=noise, level=LEVEL)
     return simulate(*people, records=records, source=source, noise=noise)
 
@@ -291,7 +291,7 @@ def _simulate(cell: Cell) -> tuple[NDArray[np.int64], Iterator[Tally]]:
 def _source(population: Population | GivenPopulation, schema: Schema, n: int, seed: int) -> SeededStreamNotForPeople:
     """Return the entropy of the population, which does not depend on the plan: all plans see the same people."""
     return SeededStreamNotForPeople(
-        int(digest("people", population.name, schema.kind, schema.max_set, schema.width, n, seed), 16)
+        int(digest("people", population.name, schema.form, schema.max_set, schema.width, n, seed), 16)
     )
 
 

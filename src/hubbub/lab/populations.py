@@ -162,7 +162,7 @@ class GivenPopulation:
     def of(cls, people: Collection) -> "GivenPopulation":
         """Return the population of a collection; strings have no list of counts."""
         digest = hashlib.sha256()
-        if people.schema.texts is not None:
+        if people.schema.text is not None:
             digest.update(people.rows(0, len(people)).tobytes())
             name = f"given:{digest.hexdigest()[:16]}"
             return cls(people.schema, np.empty(0, np.int64), len(people), name, people)
@@ -252,7 +252,7 @@ def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None 
 
 
 def _check_no_survey(schema: Schema) -> None:
-    if schema.questions is not None:
+    if schema.named:
         reject("the schema", "not be that of a survey; hubbub.lab.answers draws the answers to its questions")
 
 

@@ -65,9 +65,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
         reject("truth", f"be {width} whole numbers in [0, {n}]")
     if plan.schema.exclusive and int(true.sum()) != n:
         reject("truth", f"add up to n = {n:,}, because every record has exactly one label", int(true.sum()))
-    if plan.schema.questions is not None and any(
-        int(true[a.start : a.stop].sum()) != n for a in plan.schema.attributes
-    ):
+    if plan.schema.named and any(int(true[a.start : a.stop].sum()) != n for a in plan.schema.attributes):
         reject("truth", f"add up to n = {n:,} for each attribute of the survey")
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
@@ -85,7 +83,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
 def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw a row of counts and the total number of messages for each repetition."""
     protocol, width = plan.protocol, plan.schema.width
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         each = zip(plan.schema.attributes, protocol.noise, strict=True)
         parts = [_draw_answers(true[one.start : one.stop], n, noise, protocol, times, rng) for one, noise in each]
         counts = np.concatenate(parts, axis=1)

@@ -18,8 +18,8 @@ from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.sampling import draw_from, generator
 from hubbub.mechanisms.chances import drawn_by, table
 from hubbub.model.plans import Plan
+from hubbub.model.questions.text import NOTHING, Text
 from hubbub.model.schema import Schema
-from hubbub.model.texts import NOTHING, Strings
 from hubbub.numeric.shown import conditional_interval, smallest_shown
 from hubbub.pipeline.randomize import randomize
 from hubbub.pipeline.records import Bodies, Collection
@@ -69,7 +69,7 @@ def simulate_strings(
 
 def _held(population: Population | GivenPopulation, plan: Plan, n: int, source: Entropy) -> dict[bytes, int]:
     """Return how many people hold each string."""
-    strings = plan.schema.texts
+    strings = plan.schema.text
     assert strings is not None
     if isinstance(population, GivenPopulation):
         people = population.people(plan.schema, n, entropy=source)
@@ -80,10 +80,10 @@ def _held(population: Population | GivenPopulation, plan: Plan, n: int, source: 
     return {strings.encode(_name(i, strings)): int(count) for i, count in enumerate(found) if count}
 
 
-def _name(number: int, strings: Strings) -> str:
+def _name(number: int, strings: Text) -> str:
     """Return a short string for a number.
 
-    >>> _name(0, Strings(8)), _name(27, Strings(8))
+    >>> _name(0, Text(8)), _name(27, Text(8))
     ('a', 'bb')
     """
     name = chr(97 + number % 26)
@@ -95,7 +95,7 @@ def _name(number: int, strings: Strings) -> str:
 
 def _by_records(held: dict[bytes, int], plan: Plan, n: int, times: int, noise: Entropy) -> Iterator[Numbers]:
     """Yield what is left of every count after the whole pipeline."""
-    strings = plan.schema.texts
+    strings = plan.schema.text
     assert strings is not None
     counts = {**held, bytes(strings.size): n - sum(held.values())}
     rows = np.frombuffer(b"".join(body * count for body, count in counts.items()), np.uint8).reshape(-1, strings.size)

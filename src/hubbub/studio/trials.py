@@ -46,7 +46,7 @@ TRUTHS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes
 
 def trials(plan: Plan, shape: str, shares: Sequence[float], rows: str) -> list[Panel]:
     """Return a panel for each question: the truth, the estimate with its interval, and other collections."""
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         people = _pasted(rows, plan.schema) if rows else _drawn(shape, plan)
         return _survey(plan, people)
     if plan.protocol.sends_strings:
@@ -126,7 +126,6 @@ def _drawn(shape: str, plan: Plan) -> Collection:
 
 def _pasted(rows: str, schema: Schema) -> Collection:
     """Return the records of pasted answers: a header with the questions, and a line for each person."""
-    assert schema.questions is not None
     try:
         header, *lines = csv.reader(io.StringIO(rows.strip()), skipinitialspace=True)
     except (csv.Error, ValueError):
@@ -164,7 +163,6 @@ def _answer(question: object, cell: str, number: int) -> object:
 def _survey(plan: Plan, people: Collection) -> list[Panel]:
     """Let the people stand for the whole batch, in proportion."""
     schema, factor = plan.schema, plan.n / len(people)
-    assert schema.questions is not None
     counts = people.counts()
     parts = [_apportioned(counts[a.start : a.stop].astype(np.float64), plan.n) for a in schema.attributes]
     truth = {name: factor * each for name, each in true_figures(decoded(people), schema).items()}

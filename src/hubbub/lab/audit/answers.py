@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import assert_never
 
 from hubbub.errors import InvalidInput
-from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale, Several, Text
 from hubbub.model.questions.number import GRID
 
 Answers = dict[str, object]
@@ -56,8 +56,8 @@ class AttributeAnswers:
     def _chosen(self, category: int) -> Answers:
         """Return the answers that decide on the category."""
         if category not in self._found:
-            attribute = self._questions.attributes[self._place]
-            first = next(i for i, one in enumerate(self._questions.attributes) if one.question == attribute.question)
+            attribute = self._questions.columns[self._place]
+            first = next(i for i, one in enumerate(self._questions.columns) if one.question == attribute.question)
             question = self._questions[attribute.question]
             if isinstance(question, Cross):
                 found = self._cell(question, category)
@@ -115,8 +115,8 @@ def answer(question: Question, attribute: int, category: int) -> object:
             return question.edges[category * width]
         case Number():
             return _number(question, attribute, category)
-        case Cross():
-            raise InvalidInput("a cross-table must be answered by its questions")
+        case Cross() | Several() | Text():
+            raise InvalidInput("a question must be a Choice, Flag, Scale or Number to be answered by one category")
     assert_never(question)
 
 

@@ -99,9 +99,9 @@ def spell_values(collection: Collection) -> bytes:
     schema, labels = collection.schema, collection.schema.labels
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if schema.texts is not None:
+    if schema.text is not None:
         # A string that was cut is followed by a letter of four bytes, which never fits, so that it is cut again.
-        found = [schema.texts.decode(row.tobytes()) for row in collection.rows(0, len(collection))]
+        found = [schema.text.decode(row.tobytes()) for row in collection.rows(0, len(collection))]
         writer.writerow(["string"])
         writer.writerows([one[0] + CUT * one[1] if one is not None else ""] for one in found)
         return text.getvalue().encode()

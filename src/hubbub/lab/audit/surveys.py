@@ -58,7 +58,6 @@ class AttributeAudit:
     def client(self, send: Client) -> Client:
         """Return a client of the survey as one of this attribute; a command reads answers, others read records."""
         questions = self.survey.schema.questions
-        assert questions is not None
         answers = AttributeAnswers(questions, self.place) if isinstance(send, ClientCommand) else None
 
         def sent(collection: Collection, plan: Plan) -> Reports:

@@ -99,9 +99,9 @@ def audit(
         check_whole("runs", runs, 100)
     if seed_runs is not None:
         check_whole("seed_runs", seed_runs, 0)
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         return audit_strings(plan, client, shuffler, runs=runs, confidence=confidence, progress=progress)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return _audit_survey(plan, client, shuffler, runs, seed_runs, confidence, tried, progress)
     tried = tried or effort(plan, client, shuffler, runs=runs, seed_runs=seed_runs)
     model = MessageModel(plan)
