@@ -207,7 +207,7 @@ class Several:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             reject(what, f"be a list of labels, not of type {kind_of(value)}")
         found: list[int] = []
-        for label in value:
+        for label in check_items(what, value, "be a list of labels"):
             if not isinstance(label, str) or label not in self.labels:
                 reject(what, f"contain only labels of the schema ({summarize_labels(self.labels)})")
             found.append(self.labels.index(label))
