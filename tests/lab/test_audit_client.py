@@ -15,7 +15,7 @@ import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.lab.audit import flips, independence
 from hubbub.lab.audit.commands import Client, read_output
-from hubbub.lab.audit.probes import probes, sample
+from hubbub.lab.audit.model import probes, sample
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.pipeline.randomize import randomize
 

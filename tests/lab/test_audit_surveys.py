@@ -12,7 +12,7 @@ from tests.lab.faults import generator, honest
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.audit import page
+from hubbub.lab.audit import results as page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.surveys import attributes, linked_answers

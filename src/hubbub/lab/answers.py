@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import check_memory, reject
-from hubbub.lab.populations import GivenPopulation, Population
-from hubbub.lab.sampling import Rng, draw_from, generator
+from hubbub.lab.populations import GivenPopulation, Population, Rng, draw_from, generator
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.model.plans import Plan
 from hubbub.model.questions import Cross, Flag, Number, Scale

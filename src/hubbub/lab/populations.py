@@ -10,6 +10,9 @@ of the odds w_cj over the set bits j of x: independent bits, conditioned on a le
 
 Sampling uses a table of A_r(j), the sum of the products of odds over all choices of at most r labels from the j-th on:
 A_r(j) = A_r(j + 1) + w_j·A_(r−1)(j + 1). Records and column counts follow from it label by label.
+
+This is the only module with a statistical generator, which draws large counts at once instead of a billion coins. Its
+numbers describe synthetic people and simulated noise and never protect anyone; it is seeded by the caller's entropy.
 """
 
 import hashlib
@@ -18,14 +21,39 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import PCG64DXSM, Generator  # noqa: TID251 (simulations only; see above)
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
-from hubbub.lab.sampling import Rng, generator
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection, SetBits
+
+Rng = Generator
+
+
+def generator(entropy: Entropy) -> Rng:
+    """Return a statistical generator seeded with 32 bytes of entropy.
+
+    >>> from hubbub.bits.entropy import SeededStreamNotForPeople
+    >>> one, two = (generator(SeededStreamNotForPeople(7)) for _ in range(2))
+    >>> one.binomial(10**9, 0.25) == two.binomial(10**9, 0.25)
+    True
+    """
+    return Generator(PCG64DXSM(draw(entropy, 4).tolist()))
+
+
+def draw_from(pmf: NDArray[np.float64], size: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+    """Draw independent numbers 0, 1, … with the probabilities ``pmf``, by inversion of the cdf.
+
+    >>> draw_from(np.array([0.0, 0.0, 1.0]), (3,), np.random.default_rng(1)).tolist()
+    [2, 2, 2]
+    """
+    edges = pmf.cumsum()
+    # Scaling by the last edge keeps the result in range even if rounding moved that edge.
+    return np.asarray(np.searchsorted(edges, rng.random(size) * edges[-1], side="right"), np.int64)
+
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
-from hubbub.lab.populations import column_counts
-from hubbub.lab.sampling import Rng, draw_from, generator
+from hubbub.lab.populations import Rng, column_counts, draw_from, generator
 from hubbub.model.plans import Plan
 from hubbub.model.protocol import Fakes, Noise, Protocol
 from hubbub.pipeline.randomize import randomize

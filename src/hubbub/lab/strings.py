@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import BatchTooSmall, reject
 from hubbub.lab.answers import QuestionTrials, SurveyTrials
-from hubbub.lab.populations import GivenPopulation, Population
-from hubbub.lab.sampling import draw_from, generator
+from hubbub.lab.populations import GivenPopulation, Population, draw_from, generator
 from hubbub.mechanisms.chances import drawn_by, table
 from hubbub.model.plans import Plan
 from hubbub.model.schema import Schema

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from hubbub.bits.records import one_hot
 from hubbub.errors import WireError
-from hubbub.lab.audit import pipeline
-from hubbub.lab.audit.answers import AttributeAnswers
-from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler
+from hubbub.lab.audit.attacks import CLEAR_CROWD, CROWD, Neighbours, Pair, statistic
+from hubbub.lab.audit.commands import AttributeAnswers, Client, ClientCommand, Shuffler
 from hubbub.lab.audit.model import Probe
 from hubbub.lab.audit.statistics import Finding, finding, normal_p
 from hubbub.model.plans import Plan
@@ -179,7 +178,7 @@ class SurveyNeighbours:
                 stderr=1.0,
             )
             first, last = Probe("first", (0,)), Probe("last", (size - 1,))
-            scores.append((one, alone, pipeline.statistic(pipeline.Neighbours(alone, first, last, last))))
+            scores.append((one, alone, statistic(Neighbours(alone, first, last, last))))
 
         def score(reports: Reports) -> float:
             total = 0.0
@@ -191,13 +190,13 @@ class SurveyNeighbours:
         return score
 
 
-def crowds(plan: Plan) -> list[pipeline.Pair]:
+def crowds(plan: Plan) -> list[Pair]:
     """Return the neighbours to attack: a small crowd, and one person alone if every answer is flipped."""
     held, clear = plan.guarantee, plan.protocol.clear
     sizes = [] if clear else [1]
     if held.assumptions.shuffler:
-        sizes.append(min(plan.n, pipeline.CLEAR_CROWD if clear else pipeline.CROWD))
-    found: list[pipeline.Pair] = []
+        sizes.append(min(plan.n, CLEAR_CROWD if clear else CROWD))
+    found: list[Pair] = []
     for n in dict.fromkeys(sizes):
         small = plan_from(plan.schema, n, plan.protocol, delta=held.delta, trust=held.assumptions.trust)
         if small.guarantee.epsilon < math.inf:

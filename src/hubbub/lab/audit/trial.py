@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hubbub.errors import Interval, WireError, check_real, check_whole, reject
-from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence, surveys
-from hubbub.lab.audit.answers import UnreachableCategory
-from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
+from hubbub.lab.audit import attacks as attacking
+from hubbub.lab.audit import client as testing
+from hubbub.lab.audit import surveys
+from hubbub.lab.audit.attacks import Attack, attack_bits, attack_pairs
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, UnreachableCategory
 from hubbub.lab.audit.diagnosis import diagnose
-from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
-from hubbub.lab.audit.model import MessageModel
-from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
+from hubbub.lab.audit.model import MessageModel, Sample, neighbours, probes, sample
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
 from hubbub.lab.audit.statistics import Finding, finding
@@ -49,7 +49,7 @@ def effort(
     slow = isinstance(client, ClientCommand)
     unset = sum(width - len(probe.ones) for probe in probes(plan.schema))
     per_value = protocol.k * protocol.q * unset
-    # Fakes among the messages add noise that hides flips.
+    # Fakes among the messages add noise that hides testing.
     wanted = (4 if model.has_user_fakes else 1) * WANTED_FLIPS / per_value if per_value else 4000.0
     memory = (1 << 25) / (plan.payload_messages * (plan.payload if model.linked else 4))
     if plan.schema.dense or protocol.sends_records:
@@ -65,7 +65,7 @@ def effort(
     repeats = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
     values, short = max(1, math.ceil(total / times)), seed_runs
     if short is None:
-        short = seeds.runs_needed(SEED_BITS_COMMAND if slow else SEED_BITS)
+        short = testing.runs_needed(SEED_BITS_COMMAND if slow else SEED_BITS)
         short = short if runs is None else min(short, runs // 10)
     mixed = min(MAX_MIXED, 2 * values, (1 << 26) // width)  # one byte per bit
     return Effort(
@@ -109,8 +109,8 @@ def audit(
     findings: list[Finding] = []
     samples = _send(client, plan, tried, progress, findings, notes) if client is not None else []
     if samples:
-        findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
-        findings += seeds.stretches(samples, plan)
+        findings += [*testing.examine_flips(samples, plan), *testing.examine_independence(samples, plan)]
+        findings += testing.stretches(samples, plan)
         if any(one.grouped for one in samples):
             notes.append("messages are sorted by content: dependence on earlier messages cannot be tested")
     search = None
@@ -127,7 +127,7 @@ def audit(
     pairs = neighbours([one.probe for one in samples]) if samples and model.local else []
     flipped = not plan.protocol.sends_category and not plan.protocol.clear
     single = bool(samples) and flipped and not model.has_user_fakes
-    crowds = pipeline.crowds(plan) if tried.pipeline and not broken else []
+    crowds = attacking.crowds(plan) if tried.pipeline and not broken else []
     if client is not None and not crowds:
         notes.append(_no_pipeline(plan, client, shuffler, broken))
     level = (1 - confidence) / max(1, len(findings) + 2 * len(pairs) + single + 2 * len(crowds))
@@ -138,7 +138,7 @@ def audit(
         reached = _attack_pipeline(crowds, client, shuffler, tried.pipeline, level, progress)
         attacks += reached
         findings += [one.finding("pipeline") for one in reached]
-    power, power_bit = flips.power(samples, plan, level)
+    power, power_bit = testing.power(samples, plan, level)
     violations = [one for one in findings if one.violates(level)]
     return Audit(
         plan=plan,
@@ -148,7 +148,7 @@ def audit(
         probes=len(samples),
         findings=findings,
         attacks=attacks,
-        rates=flips.rates(samples, plan, 1 - confidence) if samples else [],
+        rates=testing.rates(samples, plan, 1 - confidence) if samples else [],
         power=power,
         power_bit=power_bit,
         notes=notes,
@@ -240,7 +240,9 @@ def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[
     if not n:
         return []
     try:
-        found, in_order = sequence.examine(sequence.send_mixed(client, plan, [one.probe for one in samples], n), plan)
+        found, in_order = testing.examine_mixed(
+            testing.send_mixed(client, plan, [one.probe for one in samples], n), plan
+        )
     except WireError as error:
         return [_wire(error, "mixed values")]
     if in_order is False:
@@ -250,12 +252,12 @@ def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[
 
 def _search(
     client: Client, plan: Plan, samples: list[Sample], runs: int, progress: Progress, notes: list[str]
-) -> seeds.Search | None:
+) -> testing.Search | None:
     """Search for a weak seed in many short runs."""
     if any(one.grouped for one in samples):
         return None
     count = _counter("searching for a weak seed", runs, progress)
-    found = seeds.search(client, plan, samples[0].probe, runs, count)
+    found = testing.search(client, plan, samples[0].probe, runs, count)
     if found is None and runs:
         notes.append("no weak seed was searched for: a short run of this plan has too little noise to be recognized")
     return found
@@ -305,20 +307,20 @@ def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, 
 
 
 def _attack_pipeline(
-    pairs: Sequence[pipeline.Pair],
+    pairs: Sequence[attacking.Pair],
     client: Client,
     shuffler: Shuffler,
     runs: int,
     level: float,
     progress: Progress,
-    cost: Callable[[Plan], float] = pipeline.cost,
+    cost: Callable[[Plan], float] = attacking.cost,
 ) -> list[Attack]:
     sizes = [int(min(runs, max(100, 400_000 // cost(pair.plan)))) for pair in pairs]
     count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
     return [
         attack
         for pair, size in zip(pairs, sizes, strict=True)
-        for attack in pipeline.attack_pipeline(pair, client, shuffler, size, level, count)
+        for attack in attacking.attack_pipeline(pair, client, shuffler, size, level, count)
     ]
 
 
