@@ -12,21 +12,22 @@ their own account.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from hubbub.lab.audit.client import tested_bits
+from hubbub.lab.audit.columns import collection_of, separate
 from hubbub.lab.audit.commands import Client, Shuffler
 from hubbub.lab.audit.model import LOG_ZERO, Floats, MessageModel, Probe, Sample, probes, unpack
 from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound, finding
+from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of, kinds_of
 from hubbub.model.plans import Plan
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.crowd import crowd
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.rounding import up
 from hubbub.pipeline.records import Collection
-from hubbub.pipeline.reports import Reports
+from hubbub.pipeline.reports import Reports, message_type
 from hubbub.planner import plan_from
 
 SLACK = 1e-9  # tolerance for the rounding of a claimed ε
@@ -142,8 +143,8 @@ def _optimal(one: Sample, two: Sample, model: MessageModel, level: float) -> tup
 
     The threshold is chosen by what the plan predicts for this number of messages, before they are looked at.
     """
-    first, second = (model.agreement(side.messages, one.probe, two.probe) for side in (one, two))
-    units, *chances = model.contrast(one.probe, two.probe)
+    first, second = (model.whole.agreement(side.messages, one.probe, two.probe) for side in (one, two))
+    units, *chances = model.whole.contrast(one.probe, two.probe)
     trials = first.size, second.size
     a, b = (
         np.minimum(np.round(np.cumsum(binomial_pmf(units, chance)[::-1])[::-1] * size), size)
@@ -158,7 +159,7 @@ def _learned(one: Sample, two: Sample, model: MessageModel) -> tuple[Floats, Flo
     It includes bits in which the records agree, which should reveal nothing.
     """
     seen = sorted({*one.probe.differs(two.probe), *tested_bits(model.plan.schema.width)})
-    patterns = [model.patterns(side.messages, seen) for side in (one, two)]
+    patterns = [model.whole.patterns(side.messages, seen) for side in (one, two)]
     if patterns[0] is not None and patterns[1] is not None:
         size = int(max(side.max() for side in patterns if side is not None)) + 1
         a, b = (np.bincount(side[::2], minlength=size) + 0.5 for side in patterns if side is not None)
@@ -186,72 +187,61 @@ class Neighbours:
     @property
     def name(self) -> str:
         """The pair in words."""
-        others = f", others {self.rest.name}" if self.plan.n > 1 else ""
+        others = f", others {self.rest.name}" if self.plan.n > 1 and self.rest.name else ""
         return f"n = {self.plan.n}: {self.one.name} | {self.two.name}{others}"
 
     def collections(self) -> tuple[Collection, Collection]:
         """Return both collections, with the victim's record first."""
-        width = self.plan.schema.width
-        rows = np.tile(self.rest.bits(width), (self.plan.n, 1))
-        first, second = (np.vstack([victim.bits(width), rows[1:]]) for victim in (self.one, self.two))
-        return Collection.from_values(first, self.plan.schema), Collection.from_values(second, self.plan.schema)
-
-    def statistic(self) -> Callable[[Reports], float]:
-        """Return the log-likelihood ratio of a batch."""
-        return statistic(self)
-
-
-class Pair(Protocol):
-    """Two neighbouring collections that an attack tells apart."""
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of both, with its guarantee."""
-
-    @property
-    def name(self) -> str:
-        """The pair in words."""
-
-    def collections(self) -> tuple[Collection, Collection]:
-        """Return both collections."""
-
-    def statistic(self) -> Callable[[Reports], float]:
-        """Return the log-likelihood ratio of a batch; large values indicate the first collection."""
+        others = [self.rest] * (self.plan.n - 1)
+        first, second = (collection_of(self.plan.schema, [victim, *others]) for victim in (self.one, self.two))
+        return first, second
 
 
 def crowds(plan: Plan) -> list[Neighbours]:
     """Return the neighbours to attack: one person alone, and a small crowd with the same or with a third record."""
-    held, protocol, schema = plan.guarantee, plan.protocol, plan.schema
-    found = probes(schema)
-    one, two = max(((a, b) for a in found for b in found), key=lambda pair: len(pair[0].differs(pair[1])))
-    third = [probe for probe in found if probe not in (one, two)][:1]
-    sizes = [1] if not protocol.clear and not MessageModel(plan).has_user_fakes else []
+    held, protocol = plan.guarantee, plan.protocol
+    one, two, rests = _extremes(plan)
+    clear = any(noise.q == 0 for noise in protocol.noise)
+    sizes = [] if clear or any(fakes_of(noise).among for noise in protocol.noise) else [1]
     if held.assumptions.shuffler:
-        sizes.append(min(plan.n, CLEAR_CROWD if protocol.clear else CROWD))
+        sizes.append(min(plan.n, CLEAR_CROWD if clear else CROWD))
     result = []
     for n in dict.fromkeys(sizes):
-        m = protocol.m
-        if protocol.fixed_fakes and not protocol.clear:
+        kept = protocol
+        if protocol.fixed_fakes and not clear:
             # Fakes among flipped records keep their ratio to people; clear records are hidden by their number alone.
             m = min(protocol.fixed_fakes, max(1, -(-protocol.fixed_fakes * n // plan.n)))
-        small = plan_from(schema, n, protocol.changed(m=m), delta=held.delta, trust=held.assumptions.trust)
+            kept = protocol.changed(m=m)
+        small = plan_from(plan.schema, n, kept, delta=held.delta, trust=held.assumptions.trust)
         if small.guarantee.epsilon < math.inf:
-            rests = [two] if n == 1 else [two, *third]
-            result += [Neighbours(small, one, two, rest) for rest in rests]
+            result += [Neighbours(small, one, two, rest) for rest in (rests[:1] if n == 1 else rests)]
     return result
+
+
+def _extremes(plan: Plan) -> tuple[Probe, Probe, list[Probe]]:
+    """Return the two most different records, and those that the others of a crowd have."""
+    if separate(plan):
+        each = plan.schema.attributes
+        last = tuple(one.stop - 1 for one in each)
+        name = f"last category of all {len(each)} attributes"
+        return Probe("first", tuple(one.start for one in each)), Probe(name, last), [Probe("", last)]
+    found = probes(plan.schema)
+    one, two = max(((a, b) for a in found for b in found), key=lambda pair: len(pair[0].differs(pair[1])))
+    return one, two, [two, *[probe for probe in found if probe not in (one, two)][:1]]
 
 
 def cost(plan: Plan) -> float:
     """Return the approximate number of messages of one run of the pipeline."""
-    drawn = MessageModel(plan).expected_fakes if plan.protocol.shuffler_fakes is not None else 0.0
+    laws = [(fakes_of(one.noise), kinds_of(one.schema, plan.protocol.release)) for one in columns(plan)]
+    drawn = sum(law.expected(plan.n, kinds) for law, kinds in laws if isinstance(law, ShufflerFakes))
     return plan.n * plan.payload_messages + drawn + 20
 
 
 def attack_pipeline(
-    pair: Pair, client: Client, shuffler: Shuffler, runs: int, level: float, progress: Callable[[], None]
+    pair: Neighbours, client: Client, shuffler: Shuffler, runs: int, level: float, progress: Callable[[], None]
 ) -> list[Attack]:
     """Run both collections many times and tell them apart in both orders; every second run chooses the threshold."""
-    score = pair.statistic()
+    score = statistic(pair)
     sides: list[Floats] = []
     for collection in pair.collections():
         values = np.empty(runs)
@@ -272,21 +262,37 @@ def attack_pipeline(
 
 
 def statistic(pair: Neighbours) -> Callable[[Reports], float]:
-    """Return the log-likelihood ratio of a batch, exact or to leading order; large values indicate the first record."""
-    return _from_messages(pair) if MessageModel(pair.plan).linked else _from_counts(pair)
+    """Return the log-likelihood ratio of a batch, exact or to leading order; large values indicate the first record.
+
+    That of several columns is the sum over all of them.
+    """
+    parts = separate(pair.plan)
+    if not parts:
+        return _from_messages(pair) if MessageModel(pair.plan).linked else _from_counts(pair)
+    scores = []
+    for one in parts:
+        alone = one.law()
+        reduced = Neighbours(alone, *(one.probe(record) for record in (pair.one, pair.two, pair.rest)))
+        scores.append((one, alone, statistic(reduced)))
+
+    def score(reports: Reports) -> float:
+        own = ((one.reduced(reports.messages).astype(message_type(alone)), alone, part) for one, alone, part in scores)
+        return sum(part(Reports(alone, messages, alone.n)) for messages, alone, part in own)
+
+    return score
 
 
 def _from_counts(pair: Neighbours) -> Callable[[Reports], float]:
     """Σ over the differing bits of ln P₁(S_j)/P₂(S_j): exact if counts are independent."""
-    plan, protocol = pair.plan, pair.plan.protocol
-    fakes = MessageModel(plan).fakes_with_bit()
+    plan, protocol, model = pair.plan, pair.plan.protocol, MessageModel(pair.plan)
+    fakes = model.fakes.with_bit(plan.n, model.fake_bit)
     tables: list[tuple[int, int, Floats]] = []
     for j in pair.one.differs(pair.two):
         others = (plan.n - 1) * (j in pair.rest.ones)
         a, b = (
-            Distribution(others + (j in side.ones), np.ones(1)).plus(fakes)
-            if protocol.clear
-            else crowd(plan.n, others + (j in side.ones), protocol.q, protocol.k).plus(fakes)
+            crowd(plan.n, others + (j in side.ones), protocol.q, protocol.k).plus(fakes)
+            if model.flipped
+            else Distribution(others + (j in side.ones), np.ones(1)).plus(fakes)
             for side in (pair.one, pair.two)
         )
         low, high = min(a.low, b.low), max(a.high, b.high)
@@ -310,7 +316,7 @@ def _log_table(distribution: Distribution, low: int, high: int) -> Floats:
 def _from_messages(pair: Neighbours) -> Callable[[Reports], float]:
     """ln Σᵢ μ₁(yᵢ)/ω(yᵢ) − ln Σᵢ μ₂(yᵢ)/ω(yᵢ) with the mixture ω of all messages; alone, Σᵢ ln μ₁(yᵢ)/μ₂(yᵢ)."""
     model, n, k = MessageModel(pair.plan), pair.plan.n, pair.plan.protocol.k
-    likelihoods = [model.log_likelihood(probe) for probe in (pair.one, pair.two, pair.rest)]
+    likelihoods = [model.whole.log_likelihood(probe) for probe in (pair.one, pair.two, pair.rest)]
     fakes, fake_likelihood = model.expected_fakes, model.fake_log_likelihood()
 
     def score(reports: Reports) -> float:

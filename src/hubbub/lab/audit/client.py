@@ -17,7 +17,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -48,12 +47,11 @@ from hubbub.lab.audit.statistics import (
     gamma_p,
     hypergeometric_p,
     normal_p,
-    poisson_p,
     shortfall,
     worst,
 )
+from hubbub.lab.mechanisms import UserFakes
 from hubbub.model.plans import Plan
-from hubbub.model.protocol import GRID
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.pipeline.records import Collection
 
@@ -99,10 +97,10 @@ def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -
 def power(samples: Sequence[Sample], plan: Plan, level: float) -> tuple[float | None, float | None]:
     """Return the relative shortfall of q that is found with probability 95 %: on all bits, and on one bit only."""
     model, q, width = MessageModel(plan), plan.protocol.q, plan.schema.width
-    if not samples or plan.protocol.clear:
+    if not samples or not model.flipped:
         return None, None
     sizes = np.array([plan.protocol.k * one.values for one in samples])
-    if plan.protocol.sends_category:
+    if not model.form.alike:
         return shortfall(int(sizes.sum()), model.message_flip, level), None
     unset = np.array([1 - one.probe.bits(width).astype(np.int64) for one in samples])
     cells, lone = int(sizes @ unset.sum(axis=1)), int((sizes @ unset[:, [0, -1]]).max())
@@ -189,20 +187,18 @@ def _flip_p(counts: Floats, totals: Floats, chance: Floats | float, variance: Fl
 
 
 def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
-    m = plan.protocol.user_fakes
-    if m is None or plan.protocol.sends_bits:
+    model = MessageModel(plan)
+    law = model.fakes
+    if not isinstance(law, UserFakes) or not model.linked:
         return []
+    m = law.distribution
     sizes = np.array([sample.values for sample in samples])
     drawn = np.array([sample.fakes.sum() for sample in samples])
     values, total = int(sizes.sum()), int(drawn.sum())
-    if m.distribution == "binomial":
-        p = binomial_p(total, values * m.shift, math.ceil(Fraction(m.scale) * GRID) / GRID)
-    else:
-        p = poisson_p(total, values * m.mean)
     (place,), smallest = worst(normal_p((drawn - sizes * m.mean) / np.sqrt(np.maximum(sizes * m.variance, 1e-9))))
     where = f"value: {samples[place].probe.name}"
     return [
-        finding("client", "fakes per user", "all values", total / values, m.mean, float(p)),
+        finding("client", "fakes per user", "all values", total / values, m.mean, float(law.p(total, values))),
         finding("client", "fakes per value", where, drawn[place] / sizes[place], m.mean, smallest),
     ]
 
@@ -224,7 +220,7 @@ def examine_independence(samples: Sequence[Sample], plan: Plan) -> list[Finding]
     found = [_repetition(samples, model)]
     if not model.linked:
         found += _pairs_across_runs(samples, model)
-    elif plan.protocol.sends_records:
+    elif model.form.pairs:
         found += _pairs(samples, model)
     if model.linked and not model.has_user_fakes and not any(one.grouped for one in samples):
         found += _lags(samples, model)
@@ -336,7 +332,7 @@ def _lags(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
     lags = lag_steps(samples[0], model)
     hits, trials = dict.fromkeys(lags, 0), dict.fromkeys(lags, 0)
     for sample in samples:
-        flips = model.flips(sample.messages, sample.probe, chosen)
+        flips = model.flips(sample, chosen)
         for name, step in lags.items():
             earlier, later = disjoint_pairs(flips, step)
             pairs = earlier & later
@@ -356,7 +352,7 @@ def _dispersion(samples: Sequence[Sample], model: MessageModel) -> list[Finding]
     for sample in samples:
         free = sample.runs - 1
         peaked = free * free / sample.runs
-        if protocol.sends_category:
+        if not model.form.alike:
             expected = sample.n * model.shown(sample.probe.ones)
             value += float(((sample.counts - sample.counts.mean(axis=0)) ** 2 / expected).sum())
             mean += free * (width - 1)
@@ -406,18 +402,18 @@ def send_mixed(client: Client, plan: Plan, probes: list[Probe], n: int, *, entro
     reports = client(Collection.from_values(records, plan.schema), plan)
     check_reports(reports, plan, n)
     model = MessageModel(plan)
-    return Mixed(records, model.counts(reports.messages), reports.messages, number_of_fakes(reports, n))
+    return Mixed(records, model.form.counts(reports.messages), reports.messages, number_of_fakes(reports, n))
 
 
 def examine_mixed(mixed: Mixed, plan: Plan) -> tuple[list[Finding], bool | None]:
     """Return the tests of a mixed run, and if its messages are in the order of the records (None if unknown)."""
     model = MessageModel(plan)
     found = [_mixed_counts(mixed, model)]
-    if not model.linked or model.has_user_fakes or plan.protocol.clear:
+    if not model.attributable:
         return found, None
     chosen = tested_bits(plan.schema.width)
     truth = mixed.records[:, chosen].astype(np.bool_)
-    shown = _shown_bits(mixed.messages, chosen, model)
+    shown = model.whole.shown(mixed.messages, chosen)
     aligned = [rows ^ truth for rows in _layouts(shown, len(truth), plan.protocol.k)]
     in_order = _in_order(aligned, truth, model)
     if in_order is None or not in_order[1]:
@@ -436,12 +432,6 @@ def _mixed_counts(mixed: Mixed, model: MessageModel) -> Finding:
     variance = k * (ones * lit * (1 - lit) + (n - ones) * dark * (1 - dark)) + noise
     (j,), p = worst(bennett_p(mixed.counts - mean, variance))
     return finding("client", COUNTS_NAME, model.bit_name(j), mixed.counts[j] / (k * n), mean[j] / (k * n), p)
-
-
-def _shown_bits(messages: NDArray[Any], chosen: list[int], model: MessageModel) -> Bits:
-    if model.plan.protocol.sends_category:
-        return np.asarray(messages[:, None] == np.array(chosen)[None, :])
-    return unpack(messages, chosen)
 
 
 def _layouts(shown: Bits, n: int, k: int) -> list[Bits]:
@@ -560,7 +550,7 @@ def _log_repeat(plan: Plan, n: int) -> float:
     counts are compared; each is a sum of kn flips and of independent fakes, which can only lower Σ P(s)².
     """
     model, protocol = MessageModel(plan), plan.protocol
-    if protocol.clear or (model.linked and model.has_user_fakes):
+    if not model.flipped or (model.linked and model.has_user_fakes):
         return 0.0
     if model.linked:
         return model.repeat_log_probability(n * protocol.k)
@@ -576,10 +566,10 @@ def stretches(samples: Sequence[Sample], plan: Plan, log_repeat: float | None = 
     is expected among all pairs.
     """
     model = MessageModel(plan)
-    if not model.linked or model.has_user_fakes or plan.protocol.clear or any(one.grouped for one in samples):
+    if not model.attributable or any(one.grouped for one in samples):
         return []
     share = MAX_WINDOWS // len(samples)
-    rows = np.concatenate([noise(one, model)[:share] for one in samples])
+    rows = np.concatenate([model.noise(one)[:share] for one in samples])
     c = model.repeat_log_probability(1) if log_repeat is None else log_repeat
     pairs, w = 2 * math.log(len(rows)), 1
     while pairs + (w if w == 1 else (w + 1) / 2) * c > CERTAIN and w < len(rows):
@@ -592,16 +582,6 @@ def stretches(samples: Sequence[Sample], plan: Plan, log_repeat: float | None = 
     if found is not None:
         where += f", again after {found[1] - found[0]:,}"
     return [finding("client", NOISE_NAME, where, float(found is not None), 0.0, p)]
-
-
-def noise(sample: Sample, model: MessageModel) -> NDArray[np.uint8]:
-    """Return the noise of each message as bytes: its flips, or by how much its category moved."""
-    if model.plan.protocol.sends_category:
-        width = model.plan.schema.width
-        moved = (sample.messages.astype(np.int64) - sample.probe.ones[0]) % width
-        return moved.astype("<u4")[:, None].view(np.uint8)
-    packed = np.packbits(sample.probe.bits(model.plan.schema.width), bitorder="little")
-    return np.ascontiguousarray(sample.messages ^ packed)
 
 
 def _equal_windows(rows: NDArray[Any], w: int) -> tuple[int, int] | None:

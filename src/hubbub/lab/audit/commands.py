@@ -115,7 +115,7 @@ def spell_values(collection: Collection) -> bytes:
         writer.writerows([one[0] + CUT * one[1] if one is not None else ""] for one in found)
         return text.getvalue().encode()
     flat, ones = collection.ones(0, len(collection))
-    if not schema.exclusive and any(SEPARATOR in label or not label for label in labels):
+    if not schema.min_set and any(SEPARATOR in label or not label for label in labels):
         writer.writerow(labels)
         rows = np.zeros((len(collection), schema.width), np.uint8)
         rows[np.repeat(np.arange(ones.size), ones), flat] = 1

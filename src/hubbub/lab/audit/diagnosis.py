@@ -15,7 +15,6 @@ without fakes and conservative with them; those of all groups are adjusted by Ho
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +29,13 @@ from hubbub.lab.audit.client import (
     examine_independence,
     fake_moments,
     lag_steps,
-    noise,
     observed_flips,
     pair_indices,
     stretches,
     tested_bits,
 )
 from hubbub.lab.audit.model import Floats, MessageModel, Sample, row_hashes
+from hubbub.lab.audit.shuffler import LINKED_NAME
 from hubbub.lab.audit.statistics import (
     INTERVAL,
     Diagnosis,
@@ -47,13 +46,11 @@ from hubbub.lab.audit.statistics import (
     binomial_p,
     holm,
     hypergeometric_p,
-    poisson_p,
     rate_text,
     worst,
 )
-from hubbub.lab.audit.surveys import LINKED_NAME
+from hubbub.lab.mechanisms import UserFakes
 from hubbub.model.plans import Plan
-from hubbub.model.protocol import GRID
 from hubbub.numeric.binomial import clopper_pearson
 
 RARE = 1e-3  # expected repetitions above which the observed noise explains them
@@ -195,7 +192,7 @@ def _with_observed_rate(
     """
     model = MessageModel(plan)
     names = {one.name for one in client}
-    if model.has_user_fakes or plan.protocol.clear or plan.protocol.sends_category:
+    if model.has_user_fakes or not model.flipped or not model.form.alike:
         return []
     table = cells(samples, model)
     group, groups = table.groups("all")
@@ -269,7 +266,7 @@ MIN_NOISE = -30.0  # ln of the probability of equal messages below which equalit
 
 def without_noise(samples: Sequence[Sample], model: MessageModel) -> list[Diagnosis]:
     """Diagnose output that is a function of the value: the record itself, a fixed message, or one constant for all."""
-    if model.plan.protocol.clear or model.has_user_fakes:
+    if not model.flipped or model.has_user_fakes:
         return []
     luck = sum(_luck(one, model) for one in samples)
     if luck > MIN_NOISE or not all(constant(one, model) for one in samples):
@@ -292,7 +289,7 @@ def constant(one: Sample, model: MessageModel) -> bool:
 
 def _unchanged(one: Sample, model: MessageModel) -> bool:
     if model.linked:
-        return not noise(one, model).any()
+        return not model.noise(one).any()
     plain = one.probe.bits(model.plan.schema.width).astype(np.int64)
     return bool((one.counts == model.plan.protocol.k * one.n * plain).all())
 
@@ -312,7 +309,7 @@ def log_repeat(samples: Sequence[Sample], model: MessageModel) -> float:
     planned = model.repeat_log_probability(1)
     if not model.linked or model.has_user_fakes:
         return planned
-    _, sizes = np.unique(row_hashes(np.concatenate([noise(one, model) for one in samples])), return_counts=True)
+    _, sizes = np.unique(row_hashes(np.concatenate([model.noise(one) for one in samples])), return_counts=True)
     equal, total = float((sizes * (sizes - 1.0)).sum()), float(sizes.sum())
     return max(planned, math.log(max(equal, 1.0) / (total * (total - 1))))
 
@@ -358,7 +355,7 @@ def _earlier(samples: Sequence[Sample], model: MessageModel, level: float) -> li
     chosen, lags = tested_bits(model.plan.schema.width), lag_steps(samples[0], model)
     cells: dict[str, list[tuple[NDArray[np.int64], ...]]] = {name: [] for name in lags}
     for sample in samples:
-        flips = model.flips(sample.messages, sample.probe, chosen)
+        flips = model.flips(sample, chosen)
         for name, step in lags.items():
             a, b = disjoint_pairs(flips, step)
             if len(a):
@@ -373,7 +370,7 @@ def _earlier(samples: Sequence[Sample], model: MessageModel, level: float) -> li
         return []
     both, first, second, size = tables[i]
     expected = float((first[:, j] * second[:, j] / size[:, j]).sum())
-    unit = "the category" if model.plan.protocol.sends_category else model.bit_name(chosen[j])
+    unit = model.whole.unit_name(chosen[j])
     seen = f"{int(both[:, j].sum()):,} of {int(size[:, j].sum()):,} pairs of messages, expected {expected:,.4g}"
     if names[i] == "in another copy":
         text = f"the copies of a record are not independent: {unit} is flipped in both copies in {seen}"
@@ -390,11 +387,11 @@ def shared_coins(samples: Sequence[Sample], model: MessageModel, level: float) -
     """Diagnose bits of a message that are flipped together, or never together."""
     plan = model.plan
     chosen, first, second = pair_indices(plan.schema.width)
-    if not first.size or not plan.protocol.sends_records or model.has_user_fakes or plan.protocol.clear:
+    if not first.size or not model.form.pairs or not model.attributable:
         return []
     tables = []
     for sample in samples:
-        flips = model.flips(sample.messages, sample.probe, chosen).astype(np.float32)
+        flips = model.flips(sample, chosen).astype(np.float32)
         both, single = (flips.T @ flips)[first, second].astype(np.float64), flips.sum(axis=0, dtype=np.float64)
         tables.append((both, single[first], single[second], np.full(first.size, float(len(flips)))))
     stacked = [np.array(part) for part in zip(*tables, strict=True)]
@@ -486,10 +483,9 @@ def cells(samples: Sequence[Sample], model: MessageModel) -> Cells:
 
 def flip_rates(samples: Sequence[Sample], model: MessageModel, level: float, *, independent: bool) -> list[Diagnosis]:
     """Diagnose wrong flip probabilities; ``independent`` is False if bits are flipped together."""
-    protocol = model.plan.protocol
-    if protocol.clear:
+    if not model.flipped:
         return []
-    if protocol.sends_category:
+    if not model.form.alike:
         return _category(samples, model, level)
     table = cells(samples, model)
     # Bits that are flipped together are not pooled: a sum over them varies more than independent flips do.
@@ -639,18 +635,15 @@ def wrong_fakes(samples: Sequence[Sample], model: MessageModel, level: float) ->
 
 
 def _number_of_fakes(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:
-    m = model.plan.protocol.user_fakes
-    if m is None or not model.linked:
+    law = model.fakes
+    if not isinstance(law, UserFakes) or not model.linked:
         return []
+    m = law.distribution
     sizes = np.array([one.values for one in samples])
     drawn = np.array([one.fakes.sum() for one in samples])
     names = ["users", *(f"users with the value: {one.probe.name}" for one in samples)]
     totals, people = np.concatenate([[drawn.sum()], drawn]), np.concatenate([[sizes.sum()], sizes])
-    if m.distribution == "binomial":
-        p = binomial_p(totals, people * m.shift, math.ceil(Fraction(m.scale) * GRID) / GRID)
-    else:
-        p = poisson_p(totals, people * m.mean)
-    adjusted = holm(p)
+    adjusted = holm(law.p(totals, people))
     i = 0 if adjusted[0] <= level else int(np.argmin(adjusted))
     if adjusted[i] > level:
         return []
@@ -674,7 +667,7 @@ def _bits_of_fakes(samples: Sequence[Sample], model: MessageModel, level: float)
     variance = np.asarray(table.variance).sum(axis=0)
     total, contrast = shown.sum(axis=0), off.sum(axis=0)
     adjusted = holm(bennett_p(total, variance))
-    bad = np.flatnonzero((adjusted <= level) & (model.plan.protocol.clear | (np.abs(total) > np.abs(contrast))))
+    bad = np.flatnonzero((adjusted <= level) & ((not model.flipped) | (np.abs(total) > np.abs(contrast))))
     if not bad.size:
         return []
     i = int(bad[np.argmin(adjusted[bad])])

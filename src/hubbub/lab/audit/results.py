@@ -235,7 +235,7 @@ def _table(found: Audit) -> Table:
 
 
 def _rates(found: Audit) -> list[Section]:
-    if not found.rates or found.plan.protocol.clear:
+    if not found.rates or not MessageModel(found.plan).flipped:
         return []
     q = found.plan.protocol.q
     model = MessageModel(found.plan)
