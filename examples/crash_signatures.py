@@ -13,7 +13,7 @@ import hubbub as hb
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.io.files import write_text
-from hubbub.lab.sampling import Rng, generator
+from hubbub.lab.populations import Rng, generator
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.pipeline.records import Bodies, Collection
 from hubbub.report import strings_page

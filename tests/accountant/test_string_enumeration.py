@@ -10,7 +10,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.accountant.theorems.fakes import swap_delta
-from hubbub.lab.attacks.strings import counts_delta, values_delta
+from hubbub.lab.attacks.compromised import counts_delta, values_delta
 
 Outcome = tuple[tuple[str, int], ...]
 Release = dict[Outcome, Fraction]

@@ -18,8 +18,7 @@ from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.errors import BatchTooSmall, InvalidInput
 from hubbub.lab import attacks
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
-from hubbub.lab.attacks.evidence import Attack, rate
-from hubbub.lab.attacks.page import page
+from hubbub.lab.attacks.evidence import Attack, page, rate
 from hubbub.model.protocol import Noise
 from hubbub.pipeline import shuffle as shuffler
 

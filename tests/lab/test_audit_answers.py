@@ -7,7 +7,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.io.values import read_values
-from hubbub.lab.audit.answers import AttributeAnswers, UnreachableCategory
+from hubbub.lab.audit.commands import AttributeAnswers, UnreachableCategory
 from hubbub.model.questions import Question, Questions
 
 QUESTIONS: dict[str, Question] = {

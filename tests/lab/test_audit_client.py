@@ -13,9 +13,9 @@ from tests.pipeline.points import POINTS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.lab.audit import flips, independence
+from hubbub.lab.audit.client import examine_flips, examine_independence
 from hubbub.lab.audit.commands import Client, read_output
-from hubbub.lab.audit.probes import probes, sample
+from hubbub.lab.audit.model import probes, sample
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.pipeline.randomize import randomize
 
@@ -248,7 +248,7 @@ def test_p_values_of_honest_clients() -> None:
         plan = plan_of("bits", ("flip", "split", "fake and flip")[seed % 3])
         send: Client = honest(seed)
         samples = [sample(send, plan, probe, 250, 8, lambda: None) for probe in probes(plan.schema)]
-        for one in (*flips.examine(samples, plan), *independence.examine(samples, plan)):
+        for one in (*examine_flips(samples, plan), *examine_independence(samples, plan)):
             p.setdefault(one.name, []).append(one.p)
     for name, values in p.items():
         assert min(values) > 1e-4, name
@@ -267,7 +267,7 @@ def test_power_is_as_stated() -> None:
     def found(share: float, seed: int) -> bool:
         client = with_flip(1 - share, seed)
         samples = [sample(client, plan, probe, 500, 4, lambda: None) for probe in probes(plan.schema)]
-        one = flips.examine(samples, plan)[0]
+        one = examine_flips(samples, plan)[0]
         assert one.name == "flips of unset bits"
         return one.violates(fair.level)
 

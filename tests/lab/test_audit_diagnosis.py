@@ -13,13 +13,12 @@ from tests.pipeline.points import plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.lab.audit import page
+from hubbub.lab.audit import results as page
+from hubbub.lab.audit.client import run_values, runs_needed, search
 from hubbub.lab.audit.commands import Client
-from hubbub.lab.audit.faults import Diagnosis
-from hubbub.lab.audit.probes import probes
+from hubbub.lab.audit.model import probes
 from hubbub.lab.audit.results import Audit, Effort
-from hubbub.lab.audit.seeds import run_values, runs_needed, search
-from hubbub.lab.audit.statistics import bennett_p, hypergeometric_p
+from hubbub.lab.audit.statistics import Diagnosis, bennett_p, hypergeometric_p
 from hubbub.pipeline.randomize import randomize
 
 Bits = NDArray[np.uint8]

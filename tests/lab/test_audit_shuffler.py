@@ -12,9 +12,9 @@ from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.lab.audit.attacks import Neighbours, attack_pipeline, crowds, statistic
 from hubbub.lab.audit.commands import Shuffler
 from hubbub.lab.audit.model import Probe
-from hubbub.lab.audit.pipeline import Neighbours, attack_pipeline, crowds, statistic
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import arrivals, examine_shuffler, numbered_plan, observe
 from hubbub.lab.audit.trial import audit

@@ -12,10 +12,11 @@ from tests.lab.faults import generator, honest
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.audit import page
+from hubbub.lab.audit import results as page
+from hubbub.lab.audit.columns import separate
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.results import Audit, Effort
-from hubbub.lab.audit.surveys import attributes, linked_answers
+from hubbub.lab.audit.shuffler import linked_answers
 from hubbub.lab.audit.trial import audit
 from hubbub.model.protocol import Noise
 
@@ -205,7 +206,7 @@ def test_moments_of_alike_neighbours() -> None:
 
 
 def test_names_of_attributes() -> None:
-    assert [one.name for one in attributes(FLIPS)] == [
+    assert [one.name for one in separate(FLIPS)] == [
         "colour",
         "dark mode",
         "memory, attribute 1 of 2",

@@ -61,7 +61,7 @@ def test_keys_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_plans_see_the_same_people() -> None:
-    one, two = (cells._simulate(cell(plan_of("one_hot", name)))[0] for name in ("flip", "split"))
+    one, two = (cells._collected(cell(plan_of("one_hot", name)))[0][""] for name in ("flip", "split"))
     assert one.tolist() == two.tolist()
 
 

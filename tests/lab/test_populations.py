@@ -11,8 +11,15 @@ from scipy import stats
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.populations import GRID, GivenPopulation, Population, column_counts, parse_population
-from hubbub.lab.sampling import draw_from, generator
+from hubbub.lab.populations import (
+    GRID,
+    GivenPopulation,
+    Population,
+    column_counts,
+    draw_from,
+    generator,
+    parse_population,
+)
 
 FALSE_POSITIVE_RATE = 1e-5
 SCHEMAS = [hb.Schema.bits(4), hb.Schema.one_hot(5), hb.Schema.at_most(2, 5), hb.Schema.at_most(3, 3)]

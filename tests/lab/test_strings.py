@@ -11,7 +11,7 @@ import pytest
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.audit import page
+from hubbub.lab.audit import results as page
 from hubbub.lab.audit.commands import ClientCommand, ShufflerCommand, library_client, spell_values
 from hubbub.lab.audit.strings import probes
 from hubbub.lab.audit.trial import audit

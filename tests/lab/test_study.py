@@ -18,8 +18,7 @@ from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError
 from hubbub.lab import study
 from hubbub.lab.cells import Cell, Row, measure
 from hubbub.lab.populations import GivenPopulation, Population
-from hubbub.lab.study import HEADER, Grid, Results, run
-from hubbub.lab.study_page import names, study_page, verdict
+from hubbub.lab.study import HEADER, Grid, Results, names, run, study_page, verdict
 
 PLANS = tuple(plan_of("one_hot", name) for name in ("flip", "split", "category", "clear among Laplace fakes"))
 GRID = Grid(plans=PLANS, populations=(Population(), Population(exponent=1.0)), repetitions=20, level="counts")

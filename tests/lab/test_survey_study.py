@@ -14,8 +14,7 @@ from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
 from hubbub.lab.cells import Level, Row, contradictions, level_of
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
-from hubbub.lab.study import Grid, Results, run
-from hubbub.lab.study_page import study_page
+from hubbub.lab.study import Grid, Results, run, study_page
 from hubbub.mechanisms.errors import QuestionError, predicted_errors
 from hubbub.model.protocol import Noise
 

@@ -10,8 +10,7 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.io.files import check_destination, write_text
 from hubbub.lab.attacks import ATTACKS, demonstrate
-from hubbub.lab.attacks.evidence import Attack
-from hubbub.lab.attacks.page import page
+from hubbub.lab.attacks.evidence import Attack, page
 from hubbub.report import load_matplotlib
 
 

@@ -9,7 +9,7 @@ from hubbub.cli.errors import VIOLATION
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, write_text
-from hubbub.lab.audit import page
+from hubbub.lab.audit import results as page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
 from hubbub.lab.audit.results import LIMITS, Audit, headline
 from hubbub.lab.audit.trial import audit as run_audit

@@ -12,8 +12,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.io.files import check_destination, write_text
-from hubbub.lab import demonstration_page
-from hubbub.lab.demonstration import Demonstration, demonstrate
+from hubbub.lab.demonstration import Demonstration, attack, demonstrate, page, why
 from hubbub.model.privacy import Budget
 from hubbub.report import load_matplotlib
 
@@ -41,7 +40,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
         shown = demonstrate(
             people, Budget(epsilon, delta), entropy=entropy, progress=lambda text: status.update(f"{text} …")
         )
-    write_text(output, demonstration_page.page(shown))
+    write_text(output, page(shown))
     if as_json:
         screen.print_json(_record(shown, output))
     elif output != "-":
@@ -66,7 +65,7 @@ def _record(shown: Demonstration, output: str) -> dict[str, Any]:
 def _narrate(shown: Demonstration, output: str) -> None:
     view, plan = screen.console(), shown.plan
     view.print(f"\n[bold]{plan.n:,} people report the home page of their browser.[/]")
-    view.print(f"\n[bold]1. The plan.[/] {demonstration_page.why(shown)}")
+    view.print(f"\n[bold]1. The plan.[/] {why(shown)}")
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
@@ -77,7 +76,7 @@ def _narrate(shown: Demonstration, output: str) -> None:
     view.print(_counts(shown))
     view.print(f"   {shown.covered} of {len(shown.truth)} true counts lie in their intervals.")
     view.print("\n[bold]4. What an attacker could learn.[/]")
-    for line in demonstration_page.attack(shown):
+    for line in attack(shown):
         view.print(f"   • {line}")
     view.print(f"\nReport with charts: [bold]{Path(output).resolve().as_uri()}[/]")
 

@@ -13,8 +13,7 @@ from hubbub.io.files import check_destination, same_file, write_text
 from hubbub.io.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
 from hubbub.lab.populations import GivenPopulation, Population, parse_population
-from hubbub.lab.study import Grid, Results, processors, run
-from hubbub.lab.study_page import names, study_page, verdict
+from hubbub.lab.study import Grid, Results, names, processors, run, study_page, verdict
 from hubbub.model.privacy import Budget
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection

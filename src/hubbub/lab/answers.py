@@ -4,25 +4,27 @@ Labels, buckets and flags are drawn with the odds of a population (:mod:`hubbub.
 in its range is U^(1 + s) for a uniform U and the exponent s: uniform, skewed, and nearly constant as s grows.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
-from hubbub.errors import check_memory, reject
-from hubbub.lab.populations import GivenPopulation, Population
-from hubbub.lab.sampling import Rng, draw_from, generator
-from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
+from hubbub.errors import InvalidInput, check_memory
+from hubbub.lab.populations import Population, Rng, draw_from, generator
 from hubbub.model.plans import Plan
-from hubbub.model.questions import Choice, Cross, Flag, Number, Scale
-from hubbub.model.questions.survey import Asked
+from hubbub.model.questions import Choice, Cross, Flag, Number, Scale, Several, Text
+from hubbub.model.questions.survey import Asked, Question
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Tally
 from hubbub.results.counts import Estimate
 from hubbub.results.cross import CrossEstimate
-from hubbub.results.estimate import estimate_survey
+from hubbub.results.estimate import estimate, estimate_survey
 from hubbub.results.numbers import NumberEstimate
 from hubbub.results.scales import ScaleEstimate
 from hubbub.results.surveys import Result
@@ -61,14 +63,29 @@ def draw_answers(population: Population, schema: Schema, n: int, *, entropy: Ent
     return {name: _drawn(question, population, classes, rng) for name, question in schema.questions.asked}
 
 
+def values(question: Choice | Flag | Scale) -> NDArray[Any]:
+    """Return an answer for every category or bucket.
+
+    >>> values(Flag()).tolist(), values(Scale(edges=[0, 2, 4])).tolist()
+    ([False, True], [1.0, 3.0])
+    """
+    match question:
+        case Choice():
+            return np.array(question.labels, object)
+        case Flag():
+            return np.array([False, True], object)
+        case Scale():
+            return np.array([(low + high) / 2 for low, high in pairwise(question.edges)])
+    assert_never(question)
+
+
 def _drawn(question: Asked, population: Population, classes: NDArray[np.int64], rng: Rng) -> Answered:
     n = classes.size
     codes, shares = np.zeros(n, np.int64), np.zeros(n)
     absent = rng.random(n) < MISSING_SHARE if question.missing else np.zeros(n, np.bool_)
     if isinstance(question, Number):
         return Answered(codes, rng.random(n) ** (1 + population.exponent), absent)
-    categories = question.buckets if isinstance(question, Scale) else len(question.attributes[0]) - question.missing
-    for place, odds in enumerate(population.odds(categories)):
+    for place, odds in enumerate(population.odds(len(values(question)))):
         members = np.flatnonzero(classes == place)
         codes[members] = draw_from(odds / odds.sum(), (members.size,), rng)
     return Answered(codes, shares, absent)
@@ -80,15 +97,14 @@ def encoded(answers: Mapping[str, Answered], schema: Schema, *, entropy: Entropy
     for name, question in schema.questions.asked:
         one = answers[name]
         if isinstance(question, Number):
-            values = question.low + one.shares * (question.high - question.low)
-            columns[name] = np.where(one.absent, np.nan, values)
-        elif isinstance(question, Scale):
-            edges = np.array(question.edges)
-            columns[name] = np.where(one.absent, np.nan, (edges[one.codes] + edges[one.codes + 1]) / 2)
+            given = question.low + one.shares * (question.high - question.low)
         else:
-            names = (False, True) if isinstance(question, Flag) else question.labels
-            listed = [names[code] for code in one.codes.tolist()]
-            columns[name] = [None if gone else value for gone, value in zip(one.absent, listed, strict=True)]
+            given = values(question)[one.codes]
+        if np.issubdtype(given.dtype, np.floating):
+            columns[name] = np.where(one.absent, np.nan, given)
+        else:
+            listed = zip(one.absent.tolist(), given.tolist(), strict=True)
+            columns[name] = [None if gone else value for gone, value in listed]
     return Collection.from_values(columns, schema, entropy=entropy)
 
 
@@ -111,8 +127,7 @@ def decoded(people: Collection) -> dict[str, Answered]:
             assert isinstance(cross, Cross)
             sizes = [named[side].sizes[-1] for side in cross.names]
             codes = np.unravel_index(own[schema.questions.crosses(name)[0]][0], sizes)[cross.names.index(name)]
-        last = question.padded if isinstance(question, Scale) else question.sizes[-1] - 1
-        absent = (codes == last) if question.missing else np.zeros(n, np.bool_)
+        absent = (codes == question.sizes[-1] - 1) if question.missing else np.zeros(n, np.bool_)
         found[name] = Answered(np.where(absent, 0, codes).astype(np.int64), np.zeros(n), absent)
     return found
 
@@ -133,29 +148,32 @@ def true_figures(answers: Mapping[str, Answered], schema: Schema) -> dict[str, A
     Labels: the number of people for each. Scales: people below each inner edge. Numbers: the sum of all shares of the
     range. Cross-tables: people in each cell.
     """
-    named, found = dict(schema.questions.asked), {}
-    for name, question in schema.questions.items:
-        if isinstance(question, Cross):
-            sizes = [_categories(named[side]) for side in question.names]
+    return {
+        name: _figures(name, question, answers, dict(schema.questions.asked))
+        for name, question in schema.questions.items
+    }
+
+
+def _figures(name: str, question: Question, answers: Mapping[str, Answered], named: Mapping[str, Asked]) -> Array:
+    """Return the true figures of one question."""
+    match question:
+        case Cross():
+            sizes = [named[side].sizes[-1] for side in question.names]
             cells = np.ravel_multi_index([_codes(named[side], answers[side]) for side in question.names], sizes)
-            found[name] = np.bincount(cells, minlength=int(np.prod(sizes))).astype(np.float64)
-        elif isinstance(question, Number):
-            found[name] = np.array([answers[name].shares[~answers[name].absent].sum()])
-        elif isinstance(question, Choice | Flag | Scale):
-            counts = np.bincount(_codes(question, answers[name]), minlength=_categories(question)).astype(np.float64)
-            found[name] = np.cumsum(counts[: question.buckets])[:-1] if isinstance(question, Scale) else counts
-    return found
-
-
-def _categories(question: Asked) -> int:
-    assert not isinstance(question, Number)
-    return question.sizes[-1]
+            return np.bincount(cells, minlength=math.prod(sizes)).astype(np.float64)
+        case Number():
+            return np.array([answers[name].shares[~answers[name].absent].sum()])
+        case Scale():
+            counts = np.bincount(_codes(question, answers[name]), minlength=question.sizes[-1])
+            return np.cumsum(counts[: question.buckets])[:-1].astype(np.float64)
+        case Several() | Text():
+            raise InvalidInput("a question must be one of a survey")
+        case _:
+            return np.bincount(_codes(question, answers[name]), minlength=question.sizes[-1]).astype(np.float64)
 
 
 def _codes(question: Asked, one: Answered) -> NDArray[np.int64]:
-    assert not isinstance(question, Number)
-    last = question.padded if isinstance(question, Scale) else question.sizes[-1] - 1
-    return np.where(one.absent, last, one.codes)
+    return np.where(one.absent, question.sizes[-1] - 1, one.codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,105 +181,41 @@ class Figures:
     """The estimated figures of one question, and which of them are covered by intervals of a level."""
 
     values: Array
-    covered: Array
-    """1 for each figure whose interval covers the truth, otherwise 0."""
+    covered: NDArray[np.bool_]
+    """True for each figure whose interval covers the truth."""
     together: bool
     """True if the intervals that hold for all figures at once cover all of them."""
 
 
-def figures(result: Result, truth: Array, answers: Answered | None, level: float) -> Figures:
-    """Return the estimates of a question beside the truth, in the units of :func:`true_figures`."""
-    if isinstance(result, CrossEstimate):
-        return _counts(result.cells, truth, level)
-    if isinstance(result, Estimate):
-        return _counts(result, truth, level)
-    assert answers is not None
-    if isinstance(result, ScaleEstimate):
-        share = truth / max(int((~answers.absent).sum()), 1)
-        _, estimated, deviation = result.cdf()
-        reach = NORMAL_95 * deviation
-        low, high = result.band(level)
-        covered = np.abs(estimated - share) <= reach + 1e-12
-        inside = (low <= share + 1e-12) & (share <= high + 1e-12)
-        return Figures(np.cumsum(result.values)[:-1], covered.astype(np.float64), bool(inside.all()))
-    if not isinstance(result, NumberEstimate):
-        reject("the result", "be that of a question")
-    people = int((~answers.absent).sum())
-    total = result.question.low * people + result.range * float(truth[0])
-    low_end, high_end = result.sum.interval(level)
-    slack = 1e-9 * (abs(total) + result.range)
-    held = low_end - slack <= total <= high_end + slack
-    return Figures(np.array([result.total]), np.array([float(held)]), held)
+def figures(result: Result, truth: Array, answered: int, level: float = LEVEL) -> Figures:
+    """Return the estimates of a question beside the truth of those who answered, as :func:`true_figures` counts it."""
+    match result:
+        case CrossEstimate():
+            return figures(result.cells, truth, answered, level)
+        case Estimate():
+            low, high = result.interval(level)
+            covered = (low <= truth) & (truth <= high)
+            low, high = result.interval(level, simultaneous=True)
+            return Figures(result.unbiased, covered, bool(((low <= truth) & (truth <= high)).all()))
+        case ScaleEstimate():
+            share = truth / max(answered, 1)
+            _, estimated, deviation = result.cdf()
+            low, high = result.band(level)
+            covered = np.abs(estimated - share) <= NORMAL_95 * deviation + 1e-12
+            inside = (low <= share + 1e-12) & (share <= high + 1e-12)
+            return Figures(np.cumsum(result.values)[:-1], covered, bool(inside.all()))
+        case NumberEstimate():
+            total = result.question.low * answered + result.range * float(truth[0])
+            low_end, high_end = result.sum.interval(level)
+            slack = 1e-9 * (abs(total) + result.range)
+            held = low_end - slack <= total <= high_end + slack
+            return Figures(np.array([result.total]), np.array([held]), held)
+    assert_never(result)
 
 
-def _counts(found: Estimate, truth: Array, level: float) -> Figures:
-    low, high = found.interval(level)
-    covered = (low <= truth) & (truth <= high)
-    low, high = found.interval(level, simultaneous=True)
-    together = bool(((low <= truth) & (truth <= high)).all())
-    return Figures(found.unbiased, covered.astype(np.float64), together)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class QuestionTrials:
-    """The errors of all figures of one question in all repetitions, a row for each, and their coverage."""
-
-    errors: Array
-    covered: Array
-    together: NDArray[np.bool_]
-    at_most: bool
-    """True if the predicted error is the largest over all data."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SurveyTrials:
-    """The repetitions of a survey: by question, and the messages of all."""
-
-    questions: dict[str, QuestionTrials]
-    released: int
-
-
-def simulate(
-    population: Population | GivenPopulation,
-    plan: Plan,
-    n: int,
-    repetitions: int,
-    *,
-    records: bool,
-    source: Entropy,
-    noise: Entropy,
-) -> SurveyTrials:
-    """Collect a survey repeatedly, by records or by counts, and compare its estimates with the truth.
-
-    Synthetic numbers are rounded afresh every time; those of a given population were rounded when it was read.
-    """
-    schema = plan.schema
-    given: Collection | None = None
-    if isinstance(population, GivenPopulation):
-        given = population.people(schema, n, entropy=source)
-        answers = decoded(given)
-    else:
-        answers = draw_answers(population, schema, n, entropy=source)
-    truth, released = true_figures(answers, schema), 0
-    found: dict[str, list[Figures]] = {name: [] for name in truth}
-    for _ in range(repetitions):
-        people = encoded(answers, schema, entropy=noise) if given is None else given
-        if records:
-            one = next(tallies_by_records(people, plan, 1, entropy=noise))
-        else:
-            one = next(tallies_by_counts(people.counts(), n, plan, 1, entropy=noise))
-        released += one.messages
-        estimated = estimate_survey(one, plan)
-        for name, true in truth.items():
-            found[name].append(figures(estimated[name], true, answers.get(name), LEVEL))
-    many = plan.protocol.sends_category and any(one.size > 2 for one in schema.attributes)
-    questions = {
-        name: QuestionTrials(
-            errors=np.array([one.values for one in listed]) - truth[name],
-            covered=np.array([one.covered for one in listed]),
-            together=np.array([one.together for one in listed]),
-            at_most=many or isinstance(schema.questions[name], Number),
-        )
-        for name, listed in found.items()
-    }
-    return SurveyTrials(questions, released)
+def results(one: Tally, plan: Plan) -> Mapping[str, Result]:
+    """Return the estimate of every question; that of a schema of labels has no name."""
+    if not plan.schema.named:
+        return {"": estimate(one, plan)}
+    found = estimate_survey(one, plan)
+    return {name: found[name] for name in plan.schema.questions.names}

@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,25 +20,27 @@ from scipy.special import betainc, chdtr, chdtrc, chdtri, ndtr
 from hubbub import __version__
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.documents import Fields, Json, canonical, spell
-from hubbub.errors import check_choice, check_whole
-from hubbub.lab.answers import SurveyTrials, simulate
-from hubbub.lab.populations import GivenPopulation, Population
-from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
-from hubbub.lab.strings import simulate_strings
+from hubbub.errors import BatchTooSmall, check_choice, check_whole, reject
+from hubbub.lab.answers import LEVEL, decoded, draw_answers, encoded, figures, results, true_figures
+from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of
+from hubbub.lab.populations import GivenPopulation, Population, string_counts
+from hubbub.lab.simulation import left_by_records, left_of, tallies_by_counts, tallies_by_records
+from hubbub.mechanisms.chances import drawn_by, table
 from hubbub.mechanisms.errors import predicted_errors
 from hubbub.mechanisms.noise import known_total, predicted_stderr
 from hubbub.model.plans import Plan
+from hubbub.model.questions import Number
 from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
+from hubbub.numeric.shown import conditional_interval, smallest_shown
 from hubbub.pipeline.records import Collection
 from hubbub.pipeline.reports import Tally
 from hubbub.planner import cost, family_name
-from hubbub.results.estimate import estimate
 
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]
-LEVEL = 0.95  # confidence level of the tested intervals and of the intervals of the results
+SURE = 1 - 1e-6  # chance of being shown from which on a string counts as surely shown
 MIN_REPETITIONS = 10  # smallest number of repetitions that gives a usable variance
 LAPLACE_EXCESS = 3.0  # excess kurtosis of a Laplace distribution
 SURVEY_WORK = 32  # a message of a survey costs as much as this many bits
@@ -146,99 +148,84 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     ('records', 'counts')
     """
     protocol, schema = plan.protocol, plan.schema
-    if schema.named:
-        drawn = [(one.size, noise.shuffler_fakes) for one, noise in zip(schema.attributes, protocol.noise, strict=True)]
-        fakes = sum(size * (one.mean + 1000) for size, one in drawn if one is not None)
-        work = repetitions * (n * plan.payload_messages + fakes) * SURVEY_WORK
-        return "records" if work <= AFFORDABLE else "counts"
     if schema.text is not None:
         return "records" if 8 * repetitions * n * plan.payload <= AFFORDABLE else "counts"
-    messages: float = protocol.k * n + protocol.fixed_fakes
-    if protocol.user_fakes is not None:
-        messages += n * protocol.user_fakes.mean
-    if protocol.shuffler_fakes is not None:
-        # The shuffler draws the number of each category exactly, which costs as much as a thousand bits.
-        messages += (schema.size if protocol.sends_records else schema.width) * (protocol.shuffler_fakes.mean + 1000)
-    work = repetitions * messages * schema.width
-    return "records" if work <= AFFORDABLE else "counts"
+    parts = columns(plan)
+    sent, each = (protocol.k * n, schema.width) if len(parts) == 1 else (n * plan.payload_messages, SURVEY_WORK)
+    drawn = sum(fakes_of(one.noise).work(n, one.schema, protocol.release) for one in parts)
+    return "records" if repetitions * (sent + drawn) * each <= AFFORDABLE else "counts"
+
+
+@dataclass(slots=True, eq=False)
+class Trials:
+    """The errors of all figures of one question, added up over all repetitions."""
+
+    sigma: Array
+    """The predicted standard error of each figure."""
+    exact: bool
+    """True if it is that of each figure for this population, otherwise one for all figures, or for all data."""
+    at_most: bool = False
+    """True if it is the largest over all data."""
+    squares: list[float] = field(default_factory=list)
+    """By repetition, the mean square of the errors in units of their predictions."""
+    sums: Array = field(default_factory=lambda: np.zeros(1))
+    second: Array = field(default_factory=lambda: np.zeros(1))
+    """The sums of the errors of each figure, and of their squares."""
+    hits: float = 0.0
+    cases: int = 0
+    """Intervals that cover the truth, and all of them."""
+    together: int = 0
+    """Repetitions in which all simultaneous intervals cover the truth."""
+
+    def add(self, errors: Array, covered: NDArray[Any], together: bool) -> None:
+        """Add the figures of one repetition."""
+        self.squares.append(float(np.mean((errors / self.sigma) ** 2)))
+        self.sums, self.second = self.sums + errors, self.second + errors**2
+        self.hits, self.cases = self.hits + float(covered.sum()), self.cases + covered.size
+        self.together += together
+
+    @property
+    def bias(self) -> Array:
+        """The mean error of each figure in standard errors of that mean."""
+        times = len(self.squares)
+        # If the figures of a question differ, their own spread is the measure of a bias.
+        spread = self.sigma if self.exact else np.sqrt(np.maximum(self.second / times, 1e-300))
+        return np.asarray(np.abs(self.sums) / (spread * math.sqrt(times)))
+
+
+@dataclass(slots=True, eq=False)
+class Simulated:
+    """The repetitions of a plan: by question, and the messages of all."""
+
+    questions: dict[str, Trials]
+    released: int = 0
 
 
 def measure(cell: Cell) -> Row:
     """Simulate a cell and test its predictions."""
     start = time.perf_counter()
-    plan, n = cell.plan, cell.n
-    if plan.schema.named or plan.schema.text is not None:
-        return _question_row(cell, start)
-    truth, tallies = _simulate(cell)
-    sigma = _predicted(plan, n, truth)
-    times, width = cell.repetitions, plan.schema.width
-    squares, sums = np.empty(times), np.zeros(width)
-    raw, covered, together, released = 0.0, 0, 0, 0
-    for place, one in enumerate(tallies):
-        found = estimate(one, plan)
-        error = found.values - truth
-        sums += error
-        raw += float(error @ error)
-        squares[place] = float(np.mean((error / sigma) ** 2))
-        low, high = found.interval(LEVEL)
-        covered += int(((low <= truth) & (truth <= high)).sum())
-        low, high = found.interval(LEVEL, simultaneous=True)
-        together += bool(((low <= truth) & (truth <= high)).all())
-        released += one.messages
-    free = width - known_total(plan.schema, plan.protocol)  # errors of a known total add up to 0
-    freedom = _freedom(squares, free, _excess(plan, n))
-    ratio, p_error = _compared(float(squares.mean()), freedom)
-    z = np.abs(sums) / (sigma * math.sqrt(times))
-    trials = min(max(freedom, times), times * width)
-    single = _share(covered / (times * width) * trials, trials)
-    joint = _share(together, times)
-    return Row(
-        key=cell.key, plan=plan.id, schema=repr(plan.schema).removeprefix("Schema."), width=width, n=n,
-        epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
-        release=plan.protocol.release, population=cell.population.name, level=cell.level, repetitions=times,
-        promised=predicted_stderr(plan.schema, plan.protocol, n),
-        predicted=float(np.sqrt(np.mean(sigma**2))),
-        observed=math.sqrt(raw / (times * width)),
-        ratio=ratio[0], ratio_low=ratio[1], ratio_high=ratio[2], p_error=p_error,
-        bias=float(sums.mean()) / times, worst_bias=float(z.max()), p_bias=min(1.0, 2 * width * float(ndtr(-z.max()))),
-        coverage=single[0], coverage_low=single[1], coverage_high=single[2], p_coverage=single[3],
-        simultaneous=joint[0], simultaneous_low=joint[1], simultaneous_high=joint[2], p_simultaneous=joint[3],
-        messages=plan.payload_messages, bytes=cost(plan).bytes or math.inf,
-        released=released / times / n, seconds=time.perf_counter() - start,
-    )  # fmt: skip
-
-
-def _question_row(cell: Cell, start: float) -> Row:
-    """Return the results of one question of a survey."""
     plan, n, times = cell.plan, cell.n, cell.repetitions
-    simulated = trials(replace(cell, question=""))
+    simulated = trials(cell)
     one = simulated.questions[cell.question]
-    if plan.schema.text is not None:
-        predicted = plan.stderr
-    else:
-        each = predicted_errors(plan.schema, plan.protocol, n)
-        predicted = next(e.people for e in each if e.question == cell.question)
-    errors, width = one.errors, one.errors.shape[1]
-    squares = np.asarray((errors**2).mean(axis=1) / predicted**2)
-    laplace = any(noise.shuffler_fakes is not None for noise in plan.protocol.noise)
-    freedom = _freedom(squares, width, LAPLACE_EXCESS if laplace else 0.0)
+    width, squares = one.sums.size, np.array(one.squares)
+    free = width - known_total(plan.schema, plan.protocol)  # errors of a known total add up to 0
+    freedom = _freedom(squares, free, _excess(plan, n, exact=one.exact))
     ratio, p_error = _compared(float(squares.mean()), freedom)
     if one.at_most:  # the prediction is an upper bound
         p_error = float(chdtrc(freedom, freedom * float(squares.mean())))
-    # Errors of one question differ by figure, so that their own spread is the measure of a bias.
-    spread = np.sqrt(np.maximum((errors**2).mean(axis=0), 1e-300))
-    z = np.abs(errors.sum(axis=0)) / (spread * math.sqrt(times))
     effective = min(max(freedom, times), times * width)
-    single = _share(float(one.covered.mean()) * effective, effective)
-    joint = _share(float(one.together.sum()), times)
+    single = _share(one.hits / one.cases * effective, effective)
+    joint, worst = _share(one.together, times), float(one.bias.max())
+    predicted = float(np.sqrt(np.mean(one.sigma**2)))
     asked = repr(plan.schema).removeprefix("Schema.") + (f": {cell.question}" if cell.question else "")
     return Row(
-        key=cell.key, plan=plan.id, schema=asked,
-        width=width, n=n, epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
+        key=cell.key, plan=plan.id, schema=asked, width=width, n=n,
+        epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
         release=plan.protocol.release, population=cell.population.name, level=cell.level, repetitions=times,
-        promised=predicted, predicted=predicted, observed=math.sqrt(float((errors**2).mean())),
+        promised=predicted_stderr(plan.schema, plan.protocol, n) if one.exact else predicted, predicted=predicted,
+        observed=math.sqrt(float(one.second.sum()) / (times * width)),
         ratio=ratio[0], ratio_low=ratio[1], ratio_high=ratio[2], p_error=p_error,
-        bias=float(errors.mean()), worst_bias=float(z.max()), p_bias=min(1.0, 2 * width * float(ndtr(-z.max()))),
+        bias=float(one.sums.mean()) / times, worst_bias=worst, p_bias=min(1.0, 2 * width * float(ndtr(-worst))),
         coverage=single[0], coverage_low=single[1], coverage_high=single[2], p_coverage=single[3],
         simultaneous=joint[0], simultaneous_low=joint[1], simultaneous_high=joint[2], p_simultaneous=joint[3],
         messages=plan.payload_messages, bytes=cost(plan).bytes or math.inf,
@@ -246,25 +233,112 @@ def _question_row(cell: Cell, start: float) -> Row:
     )  # fmt: skip
 
 
-def trials(cell: Cell) -> SurveyTrials:
-    """Simulate a survey; the last one is kept, because all questions of a plan use the same repetitions."""
-    if cell.key not in _LAST:
+def trials(cell: Cell) -> Simulated:
+    """Simulate a cell; the last survey is kept, because all questions of a plan use the same repetitions."""
+    if not cell.question:
+        return _simulate(cell)
+    whole = replace(cell, question="")
+    if whole.key not in _LAST:
         _LAST.clear()
-        _LAST[cell.key] = _survey_trials(cell)
-    return _LAST[cell.key]
+        _LAST[whole.key] = _simulate(whole)
+    return _LAST[whole.key]
 
 
-_LAST: dict[str, SurveyTrials] = {}
+_LAST: dict[str, Simulated] = {}
 
 
-def _survey_trials(cell: Cell) -> SurveyTrials:
-    noise = SeededStreamNotForPeople(int(cell.key, 16))
-    source = _source(cell.population, cell.plan.schema, cell.n, cell.seed)
-    records = cell.level == "records"
-    people = cell.population, cell.plan, cell.n, cell.repetitions
-    if cell.plan.schema.text is not None:
-        return simulate_strings(*people, records=records, source=source, noise=noise, level=LEVEL)
-    return simulate(*people, records=records, source=source, noise=noise)
+def _simulate(cell: Cell) -> Simulated:
+    """Collect repeatedly, by records or by counts, and compare the estimates with the truth."""
+    plan, n = cell.plan, cell.n
+    if plan.schema.text is not None:
+        return _simulate_strings(cell)
+    truth, answered, tallies = _collected(cell)
+    predicted = {name: _predicted(plan, n, name, true) for name, true in truth.items()}
+    found = {name: Trials(sigma, exact=not name, at_most=_at_most(plan, name)) for name, sigma in predicted.items()}
+    simulated = Simulated(found)
+    for one in tallies:
+        simulated.released += one.messages
+        for name, result in results(one, plan).items():
+            shown = figures(result, truth[name], answered.get(name, n))
+            found[name].add(shown.values - truth[name], shown.covered, shown.together)
+    return simulated
+
+
+def _collected(cell: Cell) -> tuple[dict[str, Array], dict[str, int], Iterator[Tally]]:
+    """Return the true figures of every question, how many people answer it, and the tallies of all repetitions.
+
+    Synthetic numbers are rounded afresh every time; those of a given population were rounded when it was read.
+    """
+    plan, schema, n, times = cell.plan, cell.plan.schema, cell.n, cell.repetitions
+    source, noise = _source(cell), SeededStreamNotForPeople(int(cell.key, 16))
+    if not schema.named:
+        if cell.level == "records":
+            people, counts = _people(cell.population, schema, n, cell.seed)
+            return {"": counts.astype(np.float64)}, {}, tallies_by_records(people, plan, times, entropy=noise)
+        counts = cell.population.counts(schema, n, entropy=source)
+        return {"": counts.astype(np.float64)}, {}, tallies_by_counts(counts, n, plan, times, entropy=noise)
+    given = None
+    if isinstance(cell.population, GivenPopulation):
+        given = cell.population.people(schema, n, entropy=source)
+        answers = decoded(given)
+    else:
+        answers = draw_answers(cell.population, schema, n, entropy=source)
+
+    def repeated() -> Iterator[Tally]:
+        for _ in range(times):
+            people = encoded(answers, schema, entropy=noise) if given is None else given
+            if cell.level == "records":
+                yield from tallies_by_records(people, plan, 1, entropy=noise)
+            else:
+                yield from tallies_by_counts(people.counts(), n, plan, 1, entropy=noise)
+
+    present = {name: int((~one.absent).sum()) for name, one in answers.items()}
+    return true_figures(answers, schema), present, repeated()
+
+
+def _at_most(plan: Plan, question: str) -> bool:
+    """Return True if the predicted error of a question of a survey is the largest over all data."""
+    if not question:
+        return False
+    many = plan.protocol.sends_category and any(one.size > 2 for one in plan.schema.attributes)
+    return many or isinstance(plan.schema.questions[question], Number)
+
+
+def _simulate_strings(cell: Cell) -> Simulated:
+    """Collect strings repeatedly.
+
+    Errors are those of the strings that are all but surely shown; the coverage is that of all strings that are shown,
+    at every number of holders.
+    """
+    plan, n, times, noise = cell.plan, cell.n, cell.repetitions, SeededStreamNotForPeople(int(cell.key, 16))
+    if n < plan.n:
+        raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
+    drawn = drawn_by(plan)
+    chances = table(drawn)
+    held = string_counts(cell.population, plan.schema, n, entropy=_source(cell))
+    truth = np.array(list(held.values()), np.int64)
+    sure = truth >= smallest_shown(chances, SURE)
+    if not sure.any():
+        reject("the population", "have a string that is held by enough people to be shown; raise n or epsilon")
+    by_records = cell.level == "records"
+    runs = left_by_records(held, plan, n, times, noise) if by_records else left_of(truth, plan, times, noise)
+    found = Trials(np.array([plan.stderr]), exact=False)
+    simulated = Simulated({"": found})
+    for left in runs:
+        seen = left > 0
+        low, high = _ends(left[seen], chances, LEVEL)
+        covered = np.mean((low <= truth[seen]) & (truth[seen] <= high), keepdims=True)
+        low, high = _ends(np.maximum(left[sure], 1), chances, LEVEL ** (1 / int(sure.sum())))
+        together = bool(((low <= truth[sure]) & (truth[sure] <= high)).all())
+        found.add(np.asarray(left[sure] + drawn.mean - truth[sure], np.float64), covered, together)
+        simulated.released += int(seen.sum())
+    return simulated
+
+
+def _ends(numbers: NDArray[np.int64], chances: Array, level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    each, place = np.unique(numbers, return_inverse=True)
+    ends = np.array([conditional_interval(chances, int(one), level) for one in each], np.int64).reshape(-1, 2)
+    return ends[place, 0], ends[place, 1]
 
 
 def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]]:
@@ -278,48 +352,47 @@ def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]
     return [(row, what) for row in rows for name, what in names.items() if getattr(row, name) < limit]
 
 
-def _simulate(cell: Cell) -> tuple[NDArray[np.int64], Iterator[Tally]]:
-    schema, n, noise = cell.plan.schema, cell.n, SeededStreamNotForPeople(int(cell.key, 16))
-    if cell.level == "records":
-        people, truth = _people(cell.population, schema, n, cell.seed)
-        return truth, tallies_by_records(people, cell.plan, cell.repetitions, entropy=noise)
-    source = _source(cell.population, schema, n, cell.seed)
-    truth = cell.population.counts(schema, n, entropy=source)
-    return truth, tallies_by_counts(truth, n, cell.plan, cell.repetitions, entropy=noise)
-
-
-def _source(population: Population | GivenPopulation, schema: Schema, n: int, seed: int) -> SeededStreamNotForPeople:
+def _source(cell: Cell) -> SeededStreamNotForPeople:
     """Return the entropy of the population, which does not depend on the plan: all plans see the same people."""
-    return SeededStreamNotForPeople(
-        int(digest("people", population.name, schema.form, schema.max_set, schema.width, n, seed), 16)
-    )
+    return _people_source(cell.population, cell.plan.schema, cell.n, cell.seed)
+
+
+def _people_source(
+    population: Population | GivenPopulation, schema: Schema, n: int, seed: int
+) -> SeededStreamNotForPeople:
+    what = (population.name, schema.form, schema.max_set, schema.width, n, seed)
+    return SeededStreamNotForPeople(int(digest("people", *what), 16))
 
 
 @functools.lru_cache(1)
 def _people(
     population: Population | GivenPopulation, schema: Schema, n: int, seed: int
 ) -> tuple[Collection, NDArray[np.int64]]:
-    people = population.people(schema, n, entropy=_source(population, schema, n, seed))
+    people = population.people(schema, n, entropy=_people_source(population, schema, n, seed))
     return people, people.counts()
 
 
-def _predicted(plan: Plan, n: int, truth: NDArray[np.int64]) -> Array:
-    """Return the standard error of each count for this population."""
+def _predicted(plan: Plan, n: int, question: str, truth: Array) -> Array:
+    """Return the standard error of each count for this population, or one for all figures of a question."""
     protocol, width = plan.protocol, plan.schema.width
+    if question:
+        each = predicted_errors(plan.schema, protocol, n)
+        return np.array([next(one.people for one in each if one.question == question)])
     if protocol.sends_category:
         return np.sqrt(category_variance(truth, n, protocol.q, width))
     return np.full(width, predicted_stderr(plan.schema, protocol, n))
 
 
-def _excess(plan: Plan, n: int) -> float:
+def _excess(plan: Plan, n: int, *, exact: bool) -> float:
     """Return the excess kurtosis of an error: that of the shuffler's draws, or 0 for sums over all people.
 
     Fourth cumulants add up, and a fake with the bit shows it with probability p after its flip.
     """
     protocol, schema = plan.protocol, plan.schema
-    fakes = protocol.shuffler_fakes
-    if fakes is None:
-        return 0.0
+    drawn = [law.distribution for law in map(fakes_of, protocol.noise) if isinstance(law, ShufflerFakes)]
+    if not drawn or not exact:
+        return LAPLACE_EXCESS if drawn else 0.0
+    fakes = drawn[0]
     away = np.arange(fakes.pmf.size) - fakes.mean
     fourth = float(away**4 @ fakes.pmf) - 3 * fakes.variance**2
     shown = schema.records_with_bit * (1 - protocol.q) ** 4 if protocol.sends_records else 1.0

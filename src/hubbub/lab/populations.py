@@ -10,22 +10,52 @@ of the odds w_cj over the set bits j of x: independent bits, conditioned on a le
 
 Sampling uses a table of A_r(j), the sum of the products of odds over all choices of at most r labels from the j-th on:
 A_r(j) = A_r(j + 1) + w_j·A_(r−1)(j + 1). Records and column counts follow from it label by label.
+
+This is the only module with a statistical generator, which draws large counts at once instead of a billion coins. Its
+numbers describe synthetic people and simulated noise and never protect anyone; it is seeded by the caller's entropy.
 """
 
 import hashlib
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import PCG64DXSM, Generator  # noqa: TID251 (simulations only; see above)
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
-from hubbub.lab.sampling import Rng, generator
+from hubbub.model.questions.text import NOTHING
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection, SetBits
+
+Rng = Generator
+
+
+def generator(entropy: Entropy) -> Rng:
+    """Return a statistical generator seeded with 32 bytes of entropy.
+
+    >>> from hubbub.bits.entropy import SeededStreamNotForPeople
+    >>> one, two = (generator(SeededStreamNotForPeople(7)) for _ in range(2))
+    >>> one.binomial(10**9, 0.25) == two.binomial(10**9, 0.25)
+    True
+    """
+    return Generator(PCG64DXSM(draw(entropy, 4).tolist()))
+
+
+def draw_from(pmf: NDArray[np.float64], size: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+    """Draw independent numbers 0, 1, … with the probabilities ``pmf``, by inversion of the cdf.
+
+    >>> draw_from(np.array([0.0, 0.0, 1.0]), (3,), np.random.default_rng(1)).tolist()
+    [2, 2, 2]
+    """
+    edges = pmf.cumsum()
+    # Scaling by the last edge keeps the result in range even if rounding moved that edge.
+    return np.asarray(np.searchsorted(edges, rng.random(size) * edges[-1], side="right"), np.int64)
+
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -106,7 +136,7 @@ class Population:
         for place, odds in enumerate(self.odds(schema.width)):
             members = np.flatnonzero(classes == place)
             chosen[members] = _choices(_table(odds, schema), members.size, entropy)
-        if schema.exclusive:
+        if schema.min_set:
             return Collection.from_values(chosen[:, 0], schema)
         is_set = chosen < schema.width
         return Collection(schema, SetBits(chosen[is_set].astype(np.uint32), np.cumsum(is_set.sum(axis=1))))
@@ -197,6 +227,37 @@ class GivenPopulation:
         return f"GivenPopulation({self.n:,} people)"
 
 
+STRINGS = 10_000  # strings of a synthetic population
+
+
+def string_counts(
+    population: Population | GivenPopulation, schema: Schema, n: int, *, entropy: Entropy
+) -> dict[bytes, int]:
+    """Return how many people hold each string; the frequencies of synthetic ones are those of one-hot labels."""
+    strings = schema.text
+    assert strings is not None
+    if isinstance(population, GivenPopulation):
+        people = population.people(schema, n, entropy=entropy)
+        counts = Counter(row.tobytes() for row in people.rows(0, len(people)))
+        return {body: count for body, count in counts.items() if body[0] != NOTHING}
+    size = min(STRINGS, 26**strings.max_bytes)
+    found = population.counts(Schema.one_hot(size), n, entropy=entropy)
+    return {strings.encode(_string(i, strings.max_bytes)): int(count) for i, count in enumerate(found) if count}
+
+
+def _string(number: int, longest: int) -> str:
+    """Return a short string for a number.
+
+    >>> _string(0, 8), _string(27, 8)
+    ('a', 'bb')
+    """
+    name = chr(97 + number % 26)
+    while number >= 26 and len(name) < longest:
+        number //= 26
+        name = chr(97 + number % 26) + name
+    return name
+
+
 def parse_population(text: str) -> Population:
     """Parse ``uniform``, ``zipf``, ``zipf:s``, ``segments``, ``segments:c``, ``segments:c:lift`` or ``…:lift:s``.
 
@@ -235,7 +296,7 @@ def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None 
     weights = np.ones(width) if odds is None else odds
     if schema.dense:
         return rng.binomial(totals[:, None], weights / (1 + weights))
-    if schema.exclusive:
+    if schema.min_set:
         return rng.multinomial(totals, weights / weights.sum())
     table = _table(weights, schema)
     left = np.zeros((totals.size, schema.max_set), np.int64)
@@ -261,7 +322,7 @@ def _table(odds: Array, schema: Schema) -> Array:
     width = schema.width
     check_memory(f"the distribution of {schema}", 8 * (schema.max_set + 1) * (width + 1))
     table = np.zeros((schema.max_set + 1, width + 1))
-    nothing = -math.inf if schema.exclusive else 0.0
+    nothing = -math.inf if schema.min_set else 0.0
     logs = np.log(odds)
     for r in range(1, schema.max_set + 1):
         terms = np.concatenate([[nothing], (logs + table[r - 1, 1:])[::-1]])

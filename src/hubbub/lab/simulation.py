@@ -10,7 +10,8 @@ have this joint distribution, which takes the same time to sample for any N:
   which is added to S_j after the flips;
 - a category: with probability 1 − dq the true one, otherwise one of all d uniformly: S = Bin(T_j, 1 − dq) + a uniform
   multinomial of the rest;
-- a survey: the same for each attribute, with its own noise, independently.
+- several columns: each with its own noise, independently;
+- strings: max(T − Z, 0) with one draw Z for each.
 """
 
 from collections.abc import Iterator
@@ -19,15 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
-from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
-from hubbub.lab.populations import column_counts
-from hubbub.lab.sampling import Rng, draw_from, generator
+from hubbub.errors import BatchTooSmall, check_type, check_whole, reject
+from hubbub.lab.mechanisms import Column, columns, fakes_of
+from hubbub.lab.populations import Rng, draw_from, generator
+from hubbub.mechanisms.chances import drawn_by
 from hubbub.model.plans import Plan
-from hubbub.model.protocol import Fakes, Noise, Protocol
+from hubbub.model.releases import PEOPLE
 from hubbub.pipeline.randomize import randomize
-from hubbub.pipeline.records import Collection
+from hubbub.pipeline.records import Bodies, Collection
 from hubbub.pipeline.reports import Tally
-from hubbub.pipeline.shuffle import legal_records, shuffle
+from hubbub.pipeline.rows import bodies, people
+from hubbub.pipeline.shuffle import shuffle
 from hubbub.pipeline.tally import tally
 
 Numbers = NDArray[np.int64]
@@ -61,12 +64,12 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     """
     check_type("plan", plan, Plan)
     true, width = np.asarray(truth), plan.schema.width
-    if true.shape != (width,) or true.dtype.kind not in "iu" or (true < 0).any() or (true > n).any():
+    if true.shape != (width,) or not np.issubdtype(true.dtype, np.integer) or (true < 0).any() or (true > n).any():
         reject("truth", f"be {width} whole numbers in [0, {n}]")
-    if plan.schema.exclusive and int(true.sum()) != n:
-        reject("truth", f"add up to n = {n:,}, because every record has exactly one label", int(true.sum()))
-    if plan.schema.named and any(int(true[a.start : a.stop].sum()) != n for a in plan.schema.attributes):
-        reject("truth", f"add up to n = {n:,} for each attribute of the survey")
+    for attribute in plan.schema.attributes:
+        total = int(true[attribute.start : attribute.stop].sum())
+        if total != n:
+            reject("truth", f"add up to n = {n:,}, because every record has exactly one label of each attribute", total)
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
@@ -82,65 +85,58 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
 
 def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw a row of counts and the total number of messages for each repetition."""
-    protocol, width = plan.protocol, plan.schema.width
-    if plan.schema.named:
-        each = zip(plan.schema.attributes, protocol.noise, strict=True)
-        parts = [_draw_answers(true[one.start : one.stop], n, noise, protocol, times, rng) for one, noise in each]
-        counts = np.concatenate(parts, axis=1)
-        return counts, counts.sum(axis=1)
-    k, q, drawn = protocol.k, protocol.q, protocol.shuffler_fakes
-    if protocol.sends_category:
-        return _responses(true, n, q, times, rng), np.full(times, n, np.int64)
-    if drawn is not None and protocol.sends_records:
-        clear, fakes = _per_record(drawn, plan, times, rng)
-    else:
-        fakes = _uniform_fakes(protocol.only, n, times, rng)
-        clear = column_counts(fakes, plan.schema, rng) if fakes.any() else np.zeros((times, width), np.int64)
-    with_bit, everything = k * true + clear, (k * n + fakes)[:, None]
-    counts = rng.binomial(with_bit, 1 - q) + rng.binomial(everything - with_bit, q)
-    if drawn is not None and protocol.sends_bits:
-        counts += draw_from(drawn.pmf, (times, width), rng)
-    return counts, counts.sum(axis=1) if protocol.sends_bits else everything[:, 0]
+    draw, k = _RELEASED[plan.protocol.release], plan.protocol.k
+    parts = [draw(one.of(true), n, one, k, times, rng) for one in columns(plan)]
+    counts, messages = (list(part) for part in zip(*parts, strict=True))
+    return np.concatenate(counts, axis=1), np.asarray(sum(messages), np.int64)
 
 
-def _draw_answers(true: Numbers, n: int, noise: Noise, protocol: Protocol, times: int, rng: Rng) -> Numbers:
-    """Draw the counts of one attribute of a survey, a row for each repetition."""
-    size, q = true.size, noise.q
-    if protocol.sends_category:
-        return _responses(true, n, q, times, rng)
-    if noise.shuffler_fakes is not None:
-        return true + draw_from(noise.shuffler_fakes.pmf, (times, size), rng)
-    if noise.user_fakes is not None:
-        return true + rng.multinomial(_uniform_fakes(noise, n, times, rng), np.full(size, 1 / size))
-    return rng.binomial(true, 1 - q, (times, size)) + rng.binomial(n - true, q, (times, size))
+def _records(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+    """Draw the counts of whole records, and the number of messages."""
+    clear, fakes = fakes_of(column.noise).draw(n, column.schema, times, rng)
+    return _flipped(k * true + clear, k * n + fakes, column.noise.q, rng), k * n + fakes
 
 
-def _responses(true: Numbers, n: int, q: float, times: int, rng: Rng) -> Numbers:
+def _bits(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+    """Draw the counts of split bits, each of which is a message."""
+    law, shape = fakes_of(column.noise), (times, true.size)
+    clear, fakes = np.zeros(shape, np.int64), np.zeros(times, np.int64)
+    if law.among:
+        clear, fakes = law.draw(n, column.schema, times, rng)
+    counts = _flipped(k * true + clear, k * n + fakes, column.noise.q, rng) + law.add(shape, rng)
+    return counts, counts.sum(axis=1)
+
+
+def _responses(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw the counts of categories by randomized response."""
-    kept = rng.binomial(true, max(0.0, 1 - true.size * q), (times, true.size))
+    size = true.size
+    kept = rng.binomial(true, max(0.0, 1 - size * column.noise.q), (times, size))
     lost = n - kept.sum(axis=1)
-    return kept + rng.multinomial(lost, np.full(true.size, 1 / true.size))
+    return kept + rng.multinomial(lost, np.full(size, 1 / size)), np.full(times, n, np.int64)
 
 
-def _uniform_fakes(noise: Noise, n: int, times: int, rng: Rng) -> Numbers:
-    """Draw the number of uniform fakes of each repetition."""
-    drawn = noise.user_fakes
-    if drawn is None:
-        return np.full(times, noise.fixed_fakes, np.int64)
-    if drawn.distribution == "binomial":
-        return rng.binomial(n * drawn.shift, drawn.scale, times)
-    return rng.poisson(n * drawn.scale, times)
+_RELEASED = {"records": _records, "bits": _bits, "category": _responses}
+"""The distribution of the counts of one column, by what is released."""
 
 
-def _per_record(fakes: Fakes, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
-    """Draw a number of fakes for each legal record; return how many have each bit, and the total."""
-    schema = plan.schema
-    if schema.exclusive:
-        clear = draw_from(fakes.pmf, (times, schema.width), rng)
-        return clear, clear.sum(axis=1)
-    check_memory(f"the fakes of all records of {schema}", 8 * schema.size * (times + 2 * schema.width))
-    numbers = draw_from(fakes.pmf, (times, schema.size), rng)
-    bits = np.unpackbits(legal_records(schema), axis=1, bitorder="little", count=schema.width)
-    # Sums of integers far below 2⁵³ are exact in float64, which multiplies matrices much faster.
-    clear = np.rint(numbers.astype(np.float64) @ bits.astype(np.float64)).astype(np.int64)
-    return clear, numbers.sum(axis=1)
+def _flipped(with_bit: Numbers, everything: Numbers, q: float, rng: Rng) -> Numbers:
+    return rng.binomial(with_bit, 1 - q) + rng.binomial(everything[:, None] - with_bit, q)
+
+
+def left_of(truth: Numbers, plan: Plan, times: int, noise: Entropy) -> Iterator[Numbers]:
+    """Yield what a threshold leaves of the count of every string, drawn from its exact distribution."""
+    rng, pmf = generator(noise), drawn_by(plan).pmf
+    for _ in range(times):
+        yield np.maximum(truth - draw_from(pmf, truth.shape, rng), 0)
+
+
+def left_by_records(held: dict[bytes, int], plan: Plan, n: int, times: int, noise: Entropy) -> Iterator[Numbers]:
+    """Yield what is left of the count of every string after the whole pipeline."""
+    size = plan.payload - PEOPLE
+    counts = {**held, bytes(size): n - sum(held.values())}
+    rows = np.frombuffer(b"".join(body * count for body, count in counts.items()), np.uint8).reshape(-1, size)
+    everybody = Collection(plan.schema, Bodies(rows))
+    for _ in range(times):
+        mixed = shuffle(randomize(everybody, plan, entropy=noise), entropy=noise)
+        shown = dict(zip(bodies(mixed.messages), people(mixed.messages).tolist(), strict=True))
+        yield np.array([shown.get(body, 0) for body in held], np.int64)

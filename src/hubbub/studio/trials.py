@@ -13,8 +13,7 @@ from hubbub.bits.entropy import system
 from hubbub.errors import InvalidInput, InvalidRecord, check_whole, reject
 from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
 from hubbub.lab.populations import Population
-from hubbub.lab.simulation import tallies_by_counts
-from hubbub.lab.strings import left_of
+from hubbub.lab.simulation import left_of, tallies_by_counts
 from hubbub.mechanisms.chances import drawn_by, table
 from hubbub.model.plans import Plan
 from hubbub.model.questions import Flag, Number, Questions, Scale

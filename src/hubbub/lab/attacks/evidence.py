@@ -1,4 +1,4 @@
-"""Evidence of an attack: simulated values with confidence intervals beside exact ones."""
+"""Evidence of an attack: simulated values with confidence intervals beside exact ones, and the page that shows them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.pipeline.randomize import randomize
 from hubbub.pipeline.records import Collection
-from hubbub.report import Chart, Series
+from hubbub.report import Chart, Figure, Report, Section, Series, Table, render
 
 LEVEL = 0.999  # confidence of the intervals, of which dozens must hold at once
 
@@ -154,3 +154,30 @@ def tell_apart(one: NDArray[np.float64], zero: NDArray[np.float64]) -> float:
     0.75
     """
     return 0.5 * (1 + hockey_stick(one, zero, 0.0))
+
+
+def page(attacks: Sequence[Attack]) -> str:
+    """Return the whole page."""
+    return render(
+        Report(
+            title="hubbub: attacks",
+            heading="What goes wrong, and how much",
+            lede="Four attacks on synthetic people. Curves are computed exactly; dots were simulated through the real "
+            f"client, with intervals that hold in {LEVEL:.1%} of all cases.",
+            sections=[*map(_section, attacks)],
+            note="the people are synthetic; this page loads and sends nothing.",
+        )
+    )
+
+
+def _section(shown: Attack) -> Section:
+    readings = Table(
+        ("attack", shown.x, "exact", "simulated", "interval"),
+        [
+            (r.series, f"{r.x:g}", f"{r.exact:.4f}", f"{r.seen:.4f}", f"{r.low:.4f} – {r.high:.4f}")
+            for r in shown.readings
+        ],
+        folded=f"The figures: {shown.y}",
+    )
+    figures = [Figure(picture, shown.captions[name]) for name, picture in shown.pictures.items()]
+    return Section(shown.title, [" ".join(shown.sentences), *figures, readings], id=shown.name)

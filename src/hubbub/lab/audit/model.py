@@ -1,21 +1,25 @@
-"""The messages that an honest client of a plan sends: everything in an audit that differs by release."""
+"""The messages of an honest client of a plan, the records that an audit sends, and the messages that come back."""
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from hubbub.bits.counting import bit_counts
+from hubbub.errors import WireError
+from hubbub.lab.audit.commands import Client
+from hubbub.lab.mechanisms import FakesLaw, fakes_of, kinds_of
 from hubbub.model.plans import Plan
 from hubbub.model.schema import Schema
-from hubbub.numeric.binomial import binomial
-from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.rounding import up
+from hubbub.pipeline.records import Collection
+from hubbub.pipeline.reports import Reports
 from hubbub.results.joint import fake_patterns
 
 Floats = NDArray[np.float64]
@@ -44,10 +48,195 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageModel:
-    """The distribution of a client's messages under its plan."""
+class WholeRecords:
+    """Messages that are packed records, of which every bit is flipped by itself."""
 
     plan: Plan
+    linked: ClassVar[bool] = True
+    """True if a message is a person's whole answer; split bits do not show where a record begins or ends."""
+    pairs: ClassVar[bool] = True
+    """True if one message shows several bits, of which pairs are tested."""
+    alike: ClassVar[bool] = True
+    """True if all units are flipped by themselves and with the same probability."""
+    unit: ClassVar[str] = "bit"
+
+    @property
+    def units(self) -> int:
+        """Number of units of a message that are flipped independently."""
+        return self.plan.schema.width
+
+    def unit_name(self, j: int) -> str:
+        """Return the name of what is flipped where bit j is tested."""
+        return bit_name(self, j)
+
+    def flip(self, *, was_set: bool) -> float:
+        """Return the probability that a bit is shown as its opposite."""
+        return self.plan.protocol.q
+
+    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of messages that show each bit."""
+        return bit_counts(messages, self.plan.schema.width)
+
+    def shown(self, messages: NDArray[Any], chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return a row per message of which of these bits it shows."""
+        return unpack(messages, chosen)
+
+    def flips(self, messages: NDArray[Any], probe: Probe, chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return a row per message of which of these bits were flipped."""
+        truth = probe.bits(self.plan.schema.width)[list(chosen)].astype(np.bool_)
+        return unpack(messages, chosen) ^ truth
+
+    def noise(self, messages: NDArray[Any], probe: Probe) -> NDArray[np.uint8]:
+        """Return the noise of each message as bytes."""
+        packed = np.packbits(probe.bits(self.plan.schema.width), bitorder="little")
+        return np.ascontiguousarray(messages ^ packed)
+
+    def contrast(self, one: Probe, two: Probe) -> tuple[int, float, float]:
+        """Return how many units tell two records apart, and the probability of each to show the first record.
+
+        The two probabilities are those under the first and under the second record.
+        """
+        return len(one.differs(two)), 1 - self.plan.protocol.q, self.plan.protocol.q
+
+    def agreement(self, messages: NDArray[Any], one: Probe, two: Probe) -> Floats:
+        """Return for each message how many of the units of :meth:`contrast` show the first record."""
+        differ = one.differs(two)
+        return np.asarray((unpack(messages, differ) == np.isin(differ, one.ones)).sum(axis=1), np.float64)
+
+    def patterns(self, messages: NDArray[Any], chosen: Sequence[int]) -> NDArray[np.int64] | None:
+        """Return each message as a number, the pattern of few bits; None if there are too many."""
+        return unpack(messages, chosen) @ (1 << np.arange(len(chosen))) if len(chosen) <= MAX_PATTERN else None
+
+    def log_likelihood(self, probe: Probe) -> LogLikelihood:
+        """Return ln of the probability of each message of a record."""
+        q, width = self.plan.protocol.q, self.plan.schema.width
+        packed = np.packbits(probe.bits(width), bitorder="little")
+        by_distance = np.arange(width + 1) * _log(q) + np.arange(width, -1, -1) * math.log1p(-q)
+        return lambda messages: np.asarray(by_distance[_weights(messages ^ packed)])
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBits:
+    """Messages that are single set bits of flipped records; only their counts are known."""
+
+    plan: Plan
+    linked: ClassVar[bool] = False
+    pairs: ClassVar[bool] = False
+    alike: ClassVar[bool] = True
+    unit: ClassVar[str] = "bit"
+
+    @property
+    def units(self) -> int:
+        """Number of bits of a record."""
+        return self.plan.schema.width
+
+    def flip(self, *, was_set: bool) -> float:
+        """Return the probability that a bit is shown as its opposite."""
+        return self.plan.protocol.q
+
+    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of messages of each bit."""
+        return np.bincount(messages, minlength=self.plan.schema.width).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """Messages that are one category each, which is flipped as a whole; the methods are those of whole records."""
+
+    plan: Plan
+    linked: ClassVar[bool] = True
+    pairs: ClassVar[bool] = False
+    alike: ClassVar[bool] = False
+    unit: ClassVar[str] = "category"
+    units: ClassVar[int] = 1
+
+    def unit_name(self, j: int) -> str:
+        """Return the name of what is flipped."""
+        return "the category"
+
+    def flip(self, *, was_set: bool) -> float:
+        """Return the probability that the indicator of a category is shown as its opposite."""
+        return self.plan.protocol.q * (self.plan.schema.width - 1 if was_set else 1)
+
+    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of messages of each category."""
+        return np.bincount(messages, minlength=self.plan.schema.width).astype(np.int64)
+
+    def shown(self, messages: NDArray[Any], chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return a row per message of which of these categories it shows."""
+        return np.asarray(messages[:, None] == np.array(chosen)[None, :])
+
+    def flips(self, messages: NDArray[Any], probe: Probe, chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return one column: which messages show another category."""
+        return np.asarray((messages != probe.ones[0])[:, None])
+
+    def noise(self, messages: NDArray[Any], probe: Probe) -> NDArray[np.uint8]:
+        """Return by how much each category moved, as bytes."""
+        moved = (messages.astype(np.int64) - probe.ones[0]) % self.plan.schema.width
+        return moved.astype("<u4")[:, None].view(np.uint8)
+
+    def contrast(self, one: Probe, two: Probe) -> tuple[int, float, float]:
+        """Return one unit, and its probability to show the first category under each."""
+        return 1, 1 - self.flip(was_set=True), self.plan.protocol.q
+
+    def agreement(self, messages: NDArray[Any], one: Probe, two: Probe) -> Floats:
+        """Return 1 for each message that shows the first category."""
+        return np.asarray(messages == one.ones[0], np.float64)
+
+    def patterns(self, messages: NDArray[Any], chosen: Sequence[int]) -> NDArray[np.int64] | None:
+        """Return each message as a number."""
+        return messages.astype(np.int64)
+
+    def log_likelihood(self, probe: Probe) -> LogLikelihood:
+        """Return ln of the probability of each message of a category."""
+        logs = np.log(chances(self, probe.ones))
+        return lambda messages: np.asarray(logs[messages])
+
+
+Linked = WholeRecords | Categories
+Form = Linked | SplitBits
+_FORMS: dict[str, type[Form]] = {"records": WholeRecords, "bits": SplitBits, "category": Categories}
+
+
+def bit_name(form: Form, j: int) -> str:
+    """Return the name of a bit, or of a category, in a report."""
+    return f"{form.unit} {j} ({form.plan.schema.labels[j] or 'blank'})"
+
+
+def chances(form: Form, ones: Sequence[int]) -> Floats:
+    """Return the probability that a message of a record with these set bits shows each bit.
+
+    >>> from hubbub import Protocol, plan_from
+    >>> chances(WholeRecords(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6)), [1]).tolist()
+    [0.25, 0.75, 0.25]
+    """
+    each = np.full(form.plan.schema.width, form.flip(was_set=False))
+    each[list(ones)] = 1 - form.flip(was_set=True)
+    return each
+
+
+@dataclass(frozen=True, slots=True)
+class MessageModel:
+    """The distribution of a client's messages under a plan of one column."""
+
+    plan: Plan
+
+    @property
+    def form(self) -> Form:
+        """What one message is."""
+        return _FORMS[self.plan.protocol.release](self.plan)
+
+    @property
+    def whole(self) -> Linked:
+        """What one message is, where it is a person's whole answer."""
+        form = self.form
+        assert not isinstance(form, SplitBits)
+        return form
+
+    @property
+    def fakes(self) -> FakesLaw:
+        """The fakes among the messages."""
+        return fakes_of(self.plan.protocol.only)
 
     def with_flip(self, q: float) -> Plan:
         """Return the plan with another flip probability, for tests under an observed one; its guarantee is void."""
@@ -56,98 +245,62 @@ class MessageModel:
     @property
     def has_user_fakes(self) -> bool:
         """True if users' fakes are among the messages."""
-        return self.plan.protocol.user_fakes is not None or self.plan.protocol.fixed_fakes > 0
+        return self.fakes.among
+
+    @property
+    def flipped(self) -> bool:
+        """True if answers are flipped, not only hidden among fakes."""
+        return self.plan.protocol.q > 0
 
     @property
     def linked(self) -> bool:
         """True if a message is a person's whole answer; split bits do not show where a record begins or ends."""
-        return not self.plan.protocol.sends_bits
+        return self.form.linked
 
     @property
-    def local(self) -> bool:
-        """True if a single message is private by itself: neither split nor clear nor among users' fakes."""
-        return self.linked and not self.plan.protocol.clear and not self.has_user_fakes
+    def attributable(self) -> bool:
+        """True if every message is the flipped answer of a known record: neither split nor clear nor among fakes."""
+        return self.linked and self.flipped and not self.has_user_fakes
 
     @property
     def message_flip(self) -> float:
         """Flip probability of the unit that is flipped independently: a bit, or the category as a whole."""
-        return self.flip(was_set=True)
+        return self.form.flip(was_set=True)
 
     def flip(self, *, was_set: bool) -> float:
         """Return the probability that a bit, or the indicator of a category, is shown as its opposite."""
-        protocol = self.plan.protocol
-        return protocol.q * (self.plan.schema.width - 1 if protocol.sends_category and was_set else 1)
+        return self.form.flip(was_set=was_set)
 
     def shown(self, ones: Sequence[int]) -> Floats:
-        """Return the probability that a message of a record with these set bits shows each bit.
-
-        >>> from hubbub import Protocol, plan_from
-        >>> MessageModel(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6)).shown([1]).tolist()
-        [0.25, 0.75, 0.25]
-        """
-        chances = np.full(self.plan.schema.width, self.flip(was_set=False))
-        chances[list(ones)] = 1 - self.flip(was_set=True)
-        return chances
+        """Return the probability that a message of a record with these set bits shows each bit."""
+        return chances(self.form, ones)
 
     def bit_name(self, j: int) -> str:
         """Return the name of a bit, or of a category, in a report."""
-        what = "category" if self.plan.protocol.sends_category else "bit"
-        return f"{what} {j} ({self.plan.schema.labels[j] or 'blank'})"
+        return bit_name(self.form, j)
 
-    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the number of messages that show each bit."""
-        width = self.plan.schema.width
-        return (
-            bit_counts(messages, width)
-            if self.plan.protocol.sends_records
-            else np.bincount(messages, minlength=width).astype(np.int64)
-        )
+    def flips(self, sample: "Sample", chosen: Sequence[int]) -> NDArray[np.bool_]:
+        """Return a row per message of a sample of which units were flipped."""
+        return self.whole.flips(sample.messages, sample.probe, chosen)
 
-    def flips(self, messages: NDArray[Any], probe: Probe, columns: Sequence[int]) -> NDArray[np.bool_]:
-        """Return a row per message of which units were flipped: the given bits, or the category as a whole."""
-        if self.plan.protocol.sends_category:
-            return np.asarray((messages != probe.ones[0])[:, None])
-        truth = probe.bits(self.plan.schema.width)[list(columns)].astype(np.bool_)
-        return unpack(messages, columns) ^ truth
+    def noise(self, sample: "Sample") -> NDArray[np.uint8]:
+        """Return the noise of each message of a sample as bytes: its flips, or by how much its category moved."""
+        return self.whole.noise(sample.messages, sample.probe)
 
     def repeat_log_probability(self, messages: int) -> float:
         """Return ln of the probability that two runs of this many messages are equal."""
-        units = 1 if self.plan.protocol.sends_category else self.plan.schema.width
-        return messages * units * math.log1p(-2 * self.message_flip * (1 - self.message_flip))
-
-    def contrast(self, one: Probe, two: Probe) -> tuple[int, float, float]:
-        """Return how many units tell two records apart, and the probability of each to show the first record.
-
-        The two probabilities are those under the first and under the second record.
-        """
-        if self.plan.protocol.sends_category:
-            return 1, 1 - self.message_flip, self.plan.protocol.q
-        return len(one.differs(two)), 1 - self.plan.protocol.q, self.plan.protocol.q
-
-    def agreement(self, messages: NDArray[Any], one: Probe, two: Probe) -> Floats:
-        """Return for each message how many of the units of :meth:`contrast` show the first record."""
-        if self.plan.protocol.sends_category:
-            return np.asarray(messages == one.ones[0], np.float64)
-        differ = one.differs(two)
-        agree = unpack(messages, differ) == np.isin(differ, one.ones)
-        return np.asarray(agree.sum(axis=1), np.float64)
+        return messages * self.form.units * math.log1p(-2 * self.message_flip * (1 - self.message_flip))
 
     def pair_epsilon(self, one: Probe, two: Probe) -> float:
-        """Return ε of one message for two records, rounded up: h·ln(p/q) with h, p and q from :meth:`contrast`.
+        """Return ε of one message for two records, rounded up: h·ln(p/q) for h units with chances p and q.
 
         >>> from hubbub import Protocol, plan_from
         >>> model = MessageModel(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6))
         >>> round(model.pair_epsilon(Probe("a", (0,)), Probe("b", (1,))) / math.log(3), 9)
         2.0
         """
-        units, p, q = self.contrast(one, two)
+        units, p, q = self.whole.contrast(one, two)
         return up(units * math.log(p / q), 1e-12)
-
-    def patterns(self, messages: NDArray[Any], columns: Sequence[int]) -> NDArray[np.int64] | None:
-        """Return each message as a number: its category, or the pattern of few bits; None if there are too many."""
-        if self.plan.protocol.sends_category:
-            return messages.astype(np.int64)
-        return unpack(messages, columns) @ (1 << np.arange(len(columns))) if len(columns) <= MAX_PATTERN else None
 
     def moments(self, values: int, fakes: int) -> tuple[float, float, float]:
         """Return the mean that fakes add to each count, the variance of a count, and the covariance of two.
@@ -155,12 +308,9 @@ class MessageModel:
         Copies of records add k·n·pq to each variance. A fake shows a bit with probability v and two bits with v₂; F
         fakes add Fv(1 − v) and F(v₂ − v²), and if F is itself random, Var(F)·v² to both.
         """
-        protocol, schema = self.plan.protocol, self.plan.schema
-        q, drawn = protocol.q, protocol.user_fakes
-        number, spread = float(fakes), 0.0
-        if drawn is not None and not self.linked:
-            number, spread = values * drawn.mean, values * drawn.variance
-        own = protocol.k * values * q * (1 - q)
+        q, schema = self.plan.protocol.q, self.plan.schema
+        number, spread = self.fakes.sent(fakes, values, linked=self.linked)
+        own = self.plan.protocol.k * values * q * (1 - q)
         if not number:
             return 0.0, own, 0.0
         v = self.fake_bit
@@ -176,45 +326,17 @@ class MessageModel:
     @property
     def expected_fakes(self) -> float:
         """Expected number of fakes in a batch of n people."""
-        protocol, schema = self.plan.protocol, self.plan.schema
-        if protocol.user_fakes is not None:
-            return protocol.user_fakes.mean * self.plan.n
-        if protocol.shuffler_fakes is not None:
-            return protocol.shuffler_fakes.mean * (schema.width if protocol.sends_bits else schema.size)
-        return float(protocol.fixed_fakes)
-
-    def fakes_with_bit(self) -> Distribution:
-        """Return the distribution of the number of fakes in a batch of split bits that show one bit."""
-        protocol, n, v = self.plan.protocol, self.plan.n, self.fake_bit
-        if protocol.shuffler_fakes is not None:
-            return Distribution(0, protocol.shuffler_fakes.pmf)
-        if protocol.user_fakes is None:
-            return binomial(protocol.fixed_fakes, v)
-        if protocol.user_fakes.distribution == "binomial":
-            return binomial(n * protocol.user_fakes.shift, protocol.user_fakes.scale * v)
-        mean = n * protocol.user_fakes.scale * v
-        number = np.arange(math.ceil(mean + 12 * math.sqrt(mean) + 40))
-        return Distribution(0, np.exp(number * math.log(mean) - mean - gammaln(number + 1)))
-
-    def log_likelihood(self, probe: Probe) -> LogLikelihood:
-        """Return ln of the probability of each message of a record."""
-        q, width = self.plan.protocol.q, self.plan.schema.width
-        if self.plan.protocol.sends_category:
-            logs = np.log(self.shown(probe.ones))
-            return lambda messages: np.asarray(logs[messages])
-        packed = np.packbits(probe.bits(width), bitorder="little")
-        by_distance = np.arange(width + 1) * _log(q) + np.arange(width, -1, -1) * math.log1p(-q)
-        return lambda messages: np.asarray(by_distance[_weights(messages ^ packed)])
+        return self.fakes.expected(self.plan.n, kinds_of(self.plan.schema, self.plan.protocol.release))
 
     def fake_log_likelihood(self) -> LogLikelihood:
         """Return ln of the probability of each message of a fake.
 
         By the number w of its set bits: Σ over sizes i and overlaps o of C(w, o)·C(W − w, i − o)·q^(w + i − 2o)·
-        p^(W − w − i + 2o), over the number of legal records.
+        p^(W − w − i + 2o), over the number of legal records; 2^−W if all records are legal.
         """
         schema, q = self.plan.schema, self.plan.protocol.q
         width = schema.width
-        if schema.dense:
+        if schema.max_set - schema.min_set == width:
             return lambda messages: np.full(len(messages), -width * math.log(2))
         ones = np.arange(width + 1)
         parts: list[Floats] = []
@@ -281,3 +403,178 @@ def _log(q: float) -> float:
 def _log_choose(n: NDArray[np.int64], k: int) -> Floats:
     top = np.maximum(n, k)
     return np.asarray(gammaln(top + 1.0) - math.lgamma(k + 1) - gammaln(top - k + 1.0))
+
+
+MISSING = frozenset(
+    ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]
+)
+"""Labels that programs tend to treat as a missing answer."""
+MIN_CHANGES = 40  # expected changes between neighbouring messages from which on a run shows if messages are sorted
+MAX_PROBES = 12  # largest number of probes of a one-hot schema
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Sample:
+    """The messages of a client for one record, in several runs of equal size."""
+
+    probe: Probe
+    n: int  # values per run
+    counts: NDArray[np.int64]  # number of messages that show each bit or category: a row per run
+    messages: NDArray[Any]
+    """The messages of all runs in order; empty for split bits, which cannot be attributed to records."""
+    fakes: NDArray[np.int64]  # users' fakes in each run: as declared, or the messages beyond those of the records
+    repeats: int  # number of runs whose output equals that of the run before, byte for byte
+    grouped: bool  # True if messages are sorted or grouped by content, so that their order shows nothing
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.counts)
+
+    @property
+    def values(self) -> int:
+        """Number of values in all runs."""
+        return self.n * self.runs
+
+
+def _grouped(runs: list[NDArray[Any]]) -> bool:
+    """Return True if every run that can tell lists equal messages together or in ascending or descending order."""
+    verdicts = [_run_grouped(run.reshape(len(run), -1)[:: max(1, len(run) // 4000)]) for run in runs if len(run)]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return bool(known) and all(known)
+
+
+def _run_grouped(run: NDArray[Any]) -> bool | None:
+    """Return True if messages are sorted or grouped by content; None if they are too few or too alike to tell."""
+    size = len(run)
+    sizes = np.unique(row_hashes(run), return_counts=True)[1]
+    # In random order, this many neighbours differ on average.
+    if (1 - np.sum((sizes / size) ** 2)) * size < MIN_CHANGES:
+        return None
+    differ = run[1:] != run[:-1]
+    if 4 * len(sizes) <= size:
+        return bool(differ.any(axis=1).sum() == len(sizes) - 1)
+    steps = run[1:].astype(np.int64) - run[:-1]
+    for places in (np.argmax(differ, axis=1), differ.shape[1] - 1 - np.argmax(differ[:, ::-1], axis=1)):
+        step = steps[np.arange(size - 1), places]
+        if (step >= 0).all() or (step <= 0).all():
+            return True
+    return False
+
+
+def probes(schema: Schema) -> list[Probe]:
+    """Return the records to try: extreme legal records, and labels that a program may treat as a missing answer.
+
+    >>> [probe.name for probe in probes(Schema.at_most(2, ["a", "b", "c"]))]
+    ['nothing set', 'only a', 'only c', 'a to b', 'b to c', 'every second of a to c']
+    >>> [probe.name for probe in probes(Schema.one_hot(["red", "", "blue"]))]
+    ['only (blank)', 'only red', 'only blue']
+    """
+    width, most = schema.width, schema.max_set
+    chosen: list[tuple[int, ...]]
+    if schema.min_set:
+        edges = [i for i, label in enumerate(schema.labels) if label.strip().lower() in MISSING]
+        spaced = np.linspace(0, width - 1, MAX_PROBES, dtype=int).tolist()
+        order = list(dict.fromkeys([*edges[: MAX_PROBES - 4], 0, width - 1, *spaced]))[:MAX_PROBES]
+        chosen = [(i,) for i in (range(width) if width <= MAX_PROBES and not edges else order)]
+    else:
+        first, last = tuple(range(most)), tuple(range(width - most, width))
+        corners = [(), (0,), (width - 1,), first, last, tuple(range(0, width, 2))[:most]]
+        chosen = list(dict.fromkeys(corners))
+    return [Probe(_name(ones, schema), ones) for ones in chosen]
+
+
+def neighbours(found: list[Probe]) -> list[tuple[int, int]]:
+    """Return the pairs to distinguish, in both orders: each probe and the next, and the two most different.
+
+    >>> neighbours(probes(Schema.one_hot(3)))
+    [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)]
+    """
+    count = len(found)
+    far = max(itertools.combinations(range(count), 2), key=lambda pair: len(found[pair[0]].differs(found[pair[1]])))
+    pairs = [(i, (i + 1) % count) for i in range(count)] + [far]
+    return list(dict.fromkeys(itertools.chain.from_iterable((pair, pair[::-1]) for pair in pairs)))
+
+
+def probe_collection(schema: Schema, probe: Probe, n: int) -> Collection:
+    """Return a collection of n equal records."""
+    single = Collection.from_values(probe.bits(schema.width)[None, :], schema)
+    return Collection.concatenate([single] * n)
+
+
+def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress: Callable[[], None]) -> Sample:
+    """Send one record n times in each of several runs.
+
+    Raises :class:`WireError` on reports that an honest client cannot send.
+    """
+    model, collection = MessageModel(plan), probe_collection(plan.schema, probe, n)
+    counts, fakes, last, repeats = [], [], b"", 0
+    kept: list[NDArray[Any]] = []
+    for _ in range(runs):
+        reports = client(collection, plan)
+        check_reports(reports, plan, n)
+        counts.append(model.form.counts(reports.messages))
+        fakes.append(number_of_fakes(reports, n))
+        data = reports.messages.tobytes()
+        repeats, last = repeats + (data == last), data
+        kept.append(reports.messages if model.linked else reports.messages[:0])
+        progress()
+    seen, drawn = np.array(counts), np.array(fakes, np.int64)
+    return Sample(
+        probe=probe,
+        n=n,
+        counts=seen,
+        messages=np.concatenate(kept),
+        fakes=drawn,
+        repeats=repeats,
+        grouped=not drawn.any() and _grouped(kept),
+    )
+
+
+def check_reports(reports: Reports, plan: Plan, n: int) -> None:
+    """Check that messages belong to the plan and that their number is one that n people can send."""
+    if not isinstance(reports, Reports) or reports.plan.id != plan.id:
+        raise WireError("a client must return reports of its plan")
+    model, sent = MessageModel(plan), len(reports)
+    if not model.linked:
+        return
+    legal, expected = model.fakes.legal(sent, plan.protocol.k * n, n, plan.n)
+    if not legal:
+        raise WireError(f"{n} people must send {expected} messages, got {sent}{_reason(sent, n, plan)}")
+
+
+def _reason(sent: int, n: int, plan: Plan) -> str:
+    """Return the number of copies or fakes that explains a wrong number of messages, if there is one."""
+    k, law = plan.protocol.k, MessageModel(plan).fakes
+    planned = law.share(n, plan.n)
+    if (sent - planned) % n == 0 and (sent - planned) // n not in (0, k):
+        return f", as if each record were sent in {_copies((sent - planned) // n)} instead of {k}"
+    if law.among and law.distribution is None and sent >= k * n:
+        return f", that is {sent - k * n} fakes"
+    return ""
+
+
+def _copies(number: int) -> str:
+    return "1 copy" if number == 1 else f"{number} copies"
+
+
+def number_of_fakes(reports: Reports, n: int) -> int:
+    """Return the users' fakes among the messages of n people."""
+    model = MessageModel(reports.plan)
+    if model.linked:
+        return len(reports) - reports.plan.protocol.k * n
+    # Split bits do not show the number of fakes: use the declared one, or each device's share.
+    share = model.fakes.share(n, reports.plan.n)
+    return reports.fakes or share if share else 0
+
+
+def _name(ones: tuple[int, ...], schema: Schema) -> str:
+    if not ones:
+        return "nothing set"
+    first, last = (schema.labels[i] if schema.labels[i].strip() else "(blank)" for i in (ones[0], ones[-1]))
+    if len(ones) == 1:
+        return f"only {first}"
+    if len(ones) == schema.width:
+        return "everything set"
+    which = "" if ones == tuple(range(ones[0], ones[-1] + 1)) else "every second of "
+    return f"{which}{first} to {last}"

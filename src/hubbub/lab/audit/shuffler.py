@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 from hubbub.bits.counting import bit_counts, histogram
 from hubbub.bits.records import one_hot
 from hubbub.errors import WireError
+from hubbub.lab.audit.columns import resized, starts
 from hubbub.lab.audit.commands import Shuffler
+from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.statistics import Finding, chi_square_p, finding, normal_p, poisson_p, worst
+from hubbub.lab.mechanisms import ShufflerFakes, kinds_of
 from hubbub.model.plans import Plan
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
 from hubbub.pipeline.reports import Reports, message_type
 from hubbub.planner import plan_from
 
+LINKED_NAME = "answers of one person kept together"
+LINKED_BATCH = 200  # people in the batches that show if the answers of one person stay together
 BLOCKS = 8  # number of blocks of arrivals and of departures
 Numbers = NDArray[np.int64]
 
@@ -39,29 +44,29 @@ class Orders:
 
 def observe(shuffler: Shuffler, plan: Plan, runs: int, progress: Callable[[], None]) -> Orders:
     """Send one batch through a shuffler several times; raises :class:`WireError` if messages are lost or added."""
-    reports, tags = arrivals(plan)
+    (reports, tags), form = arrivals(plan), tagging(plan)
     kinds = int(tags.max()) + 1
-    before, draws = np.bincount(tags, minlength=kinds), plan.protocol.shuffler_fakes is not None
+    before, draws = np.bincount(tags, minlength=kinds), isinstance(MessageModel(plan).fakes, ShufflerFakes)
     shuffled, added = [], []
     for _ in range(runs):
         messages = shuffler(reports).messages
-        after = read_tags(messages, plan)
+        after = form.decode(messages)
         counts = np.bincount(after[after < kinds], minlength=kinds)
         if (counts < before).any() or (not draws and after.size != tags.size):
-            extra = " and its own fakes" if draws else ""
-            raise WireError(f"a shuffler must return the {tags.size} messages of the batch{extra}, got {after.size}")
+            own = " and its own fakes" if draws else ""
+            raise WireError(f"a shuffler must return the {tags.size} messages of the batch{own}, got {after.size}")
         shuffled.append(after)
-        fakes = category_counts(messages, plan) - category_counts(reports.messages, plan) if draws else np.zeros(1)
-        added.append(fakes.astype(np.int64))
+        extra = form.kinds(messages) - form.kinds(reports.messages) if draws else np.zeros(1)
+        added.append(extra.astype(np.int64))
         progress()
     return Orders(tags=tags, shuffled=shuffled, added=np.array(added))
 
 
 def examine_shuffler(orders: Orders, plan: Plan) -> list[Finding]:
     """Run all tests that the tags allow."""
-    found, fakes = [_blocks(orders)], plan.protocol.shuffler_fakes
-    if fakes is not None:
-        found += _fakes(orders, plan, fakes)
+    found, law = [_blocks(orders)], MessageModel(plan).fakes
+    if isinstance(law, ShufflerFakes):
+        found += _fakes(orders, plan, law.distribution)
     elif np.unique(orders.tags).size == orders.tags.size > 3:
         shuffled = np.array(orders.shuffled)
         found += _permutations(shuffled, np.argsort(shuffled, axis=1))
@@ -170,7 +175,7 @@ def _fakes(orders: Orders, plan: Plan, fakes: Fakes) -> list[Finding]:
     added = orders.added.astype(np.float64)
     runs, kinds = added.shape
     # Flips hide the category of a fake, which leaves only the total.
-    share = plan.schema.size if plan.protocol.sends_records and kinds == 1 else 1
+    share = kinds_of(plan.schema, plan.protocol.release) if kinds == 1 else 1
     mean, variance = share * fakes.mean, share * fakes.variance
     z = (added.sum(axis=0) - runs * mean) / math.sqrt(runs * variance)
     (place,), smallest = worst(normal_p(z))
@@ -209,56 +214,139 @@ def batch_size(plan: Plan) -> int:
     return plan.protocol.k * plan.n + plan.protocol.fixed_fakes
 
 
-def distinct(plan: Plan) -> int:
-    """Return the number of different messages, at most 2^40.
+@dataclass(frozen=True, slots=True)
+class IndexTags:
+    """Tags as the indices that are messages by themselves."""
 
-    >>> distinct(numbered_plan())
-    65536
-    """
-    width = plan.schema.width
-    return 1 << min(width, 40) if plan.protocol.sends_records and not plan.protocol.clear else width
+    plan: Plan
+
+    @property
+    def distinct(self) -> int:
+        """Number of different messages."""
+        return self.plan.schema.width
+
+    def encode(self, tags: Numbers) -> NDArray[Any]:
+        """Return the messages with these tags."""
+        return tags.astype(message_type(self.plan))
+
+    def decode(self, messages: NDArray[Any]) -> Numbers:
+        """Return the tags; a message without one, such as a fake, gets a number that is no tag."""
+        return messages.astype(np.int64)
+
+    def kinds(self, messages: NDArray[Any]) -> Numbers:
+        """Return the messages of each category that the shuffler draws fakes for."""
+        return np.bincount(messages, minlength=self.plan.schema.width)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearTags:
+    """Tags as records with one bit, which every schema allows."""
+
+    plan: Plan
+
+    @property
+    def distinct(self) -> int:
+        """Number of records with one bit."""
+        return self.plan.schema.width
+
+    def encode(self, tags: Numbers) -> NDArray[Any]:
+        """Return the records with one bit each."""
+        return one_hot(tags, self.plan.schema.width)
+
+    def decode(self, messages: NDArray[Any]) -> Numbers:
+        """Return the only bit of each record, or the width."""
+        bits = np.unpackbits(messages, axis=1, bitorder="little", count=self.plan.schema.width)
+        return np.where(bits.sum(axis=1) == 1, bits.argmax(axis=1), self.plan.schema.width)
+
+    def kinds(self, messages: NDArray[Any]) -> Numbers:
+        """Return how often each legal record occurs, or the number of all if there are too many of them."""
+        schema = self.plan.schema
+        if schema.max_set == schema.min_set == 1:
+            return bit_counts(messages, schema.width)
+        if schema.width > 12:
+            return np.array([len(messages)])
+        counts = histogram(messages, schema.width)
+        return counts[np.bitwise_count(np.arange(counts.size)) <= schema.max_set]
+
+
+@dataclass(frozen=True, slots=True)
+class BitTags:
+    """Tags as the bits of flipped records, all of which occur."""
+
+    plan: Plan
+
+    @property
+    def distinct(self) -> int:
+        """Number of different records, at most 2^40.
+
+        >>> BitTags(numbered_plan()).distinct
+        65536
+        """
+        return 1 << min(self.plan.schema.width, 40)
+
+    def encode(self, tags: Numbers) -> NDArray[Any]:
+        """Return the records that hold the binary digits of the tags."""
+        rows = np.zeros((tags.size, max(self.plan.payload, 8)), np.uint8)
+        rows[:, :8] = tags.astype("<u8")[:, None].view(np.uint8).reshape(-1, 8)
+        return np.ascontiguousarray(rows[:, : self.plan.payload])
+
+    def decode(self, messages: NDArray[Any]) -> Numbers:
+        """Return the numbers that the first bits hold."""
+        rows = np.zeros((len(messages), 8), np.uint8)
+        size = min(7, messages.shape[1])
+        rows[:, :size] = messages[:, :size]
+        beyond = messages[:, size:].any(axis=1)
+        return np.where(beyond, 1 << 41, np.minimum(rows.view("<i8")[:, 0], 1 << 41))
+
+    def kinds(self, messages: NDArray[Any]) -> Numbers:
+        """Return the number of all messages, because flips hide their category."""
+        return np.array([len(messages)])
+
+
+def tagging(plan: Plan) -> IndexTags | ClearTags | BitTags:
+    """Return how messages of a plan carry the position of their arrival."""
+    if not MessageModel(plan).form.pairs:
+        return IndexTags(plan)
+    return BitTags(plan) if MessageModel(plan).flipped else ClearTags(plan)
 
 
 def arrivals(plan: Plan) -> tuple[Reports, Numbers]:
     """Return a batch of the planned size with tags that rise with the position of arrival."""
-    count = batch_size(plan)
-    tags = np.arange(count) if distinct(plan) >= count else np.arange(count) * min(distinct(plan), BLOCKS) // count
-    return Reports(plan, _messages(tags, plan), plan.n, plan.protocol.fixed_fakes), tags
+    count, form = batch_size(plan), tagging(plan)
+    tags = np.arange(count) if form.distinct >= count else np.arange(count) * min(form.distinct, BLOCKS) // count
+    return Reports(plan, form.encode(tags), plan.n, plan.protocol.fixed_fakes), tags
 
 
-def _messages(tags: Numbers, plan: Plan) -> NDArray[Any]:
-    """Encode tags as numbers, or as records with one bit if records are clear, which every schema allows."""
-    if not plan.protocol.sends_records:
-        return tags.astype(message_type(plan))
-    if plan.protocol.clear:
-        return one_hot(tags, plan.schema.width)
-    rows = np.zeros((tags.size, max(plan.payload, 8)), np.uint8)
-    rows[:, :8] = tags.astype("<u8")[:, None].view(np.uint8).reshape(-1, 8)
-    return np.ascontiguousarray(rows[:, : plan.payload])
+def linked_answers(shuffler: Shuffler, plan: Plan, runs: int, progress: Callable[[], None]) -> Finding:
+    """Test that the answers of one person do not stay together.
 
+    Of every second person, all answers are the first category, of the others the last. Two neighbouring messages are
+    alike if they are answers to different attributes and agree in that. In a random order of N messages, of which
+    message v is like d_v others, the number A of alike neighbours has the mean Σd/N, and
 
-def read_tags(messages: NDArray[Any], plan: Plan) -> Numbers:
-    """Decode the tags; a message without a tag, such as a fake, gets a number that is no tag."""
-    if not plan.protocol.sends_records:
-        return messages.astype(np.int64)
-    if plan.protocol.clear:
-        bits = np.unpackbits(messages, axis=1, bitorder="little", count=plan.schema.width)
-        return np.where(bits.sum(axis=1) == 1, bits.argmax(axis=1), plan.schema.width)
-    rows = np.zeros((len(messages), 8), np.uint8)
-    size = min(7, messages.shape[1])
-    rows[:, :size] = messages[:, :size]
-    beyond = messages[:, size:].any(axis=1)
-    return np.where(beyond, 1 << 41, np.minimum(rows.view("<i8")[:, 0], 1 << 41))
-
-
-def category_counts(messages: NDArray[Any], plan: Plan) -> Numbers:
-    """Return the messages of each category that the shuffler draws fakes for, or their total if flips hide them."""
-    protocol, schema = plan.protocol, plan.schema
-    if protocol.sends_bits:
-        return np.bincount(messages, minlength=schema.width)
-    if protocol.clear and schema.exclusive:
-        return bit_counts(messages, schema.width)
-    if not protocol.clear or schema.width > 12:
-        return np.array([len(messages)])
-    counts = histogram(messages, schema.width)
-    return counts[np.bitwise_count(np.arange(counts.size)) <= schema.max_set]
+        E[A²] = Σd/N + 2·Σd(d − 1)/(N(N − 1)) + ((Σd)² − 2Σd − 4Σd(d − 1))/(N(N − 1)).
+    """
+    survey = resized(plan, min(plan.n, LINKED_BATCH))
+    schema, n = survey.schema, survey.n
+    last = np.array([one.size - 1 for one in schema.attributes], np.int64)
+    rows = np.where(np.arange(n)[:, None] % 2 == 0, 0, last) + starts(schema)
+    batch = Reports(survey, rows.reshape(-1).astype(message_type(survey)), n)
+    place = np.repeat(np.arange(last.size), [one.size for one in schema.attributes])
+    side = np.full(schema.width, -1)
+    side[starts(schema)], side[starts(schema) + last] = 0, 1
+    off = variance = seen = expected = 0.0
+    for _ in range(runs):
+        messages = shuffler(batch).messages.astype(np.int64)
+        kinds, sides, size = place[messages], side[messages], float(messages.size)
+        alike = (kinds[1:] != kinds[:-1]) & (sides[1:] == sides[:-1]) & (sides[1:] >= 0)
+        table = np.zeros((2, last.size))
+        np.add.at(table, (sides[sides >= 0], kinds[sides >= 0]), 1)
+        like = table.sum(axis=1, keepdims=True) - table  # d of a message, by side and attribute
+        total, paths = float((table * like).sum()), float((table * like * (like - 1)).sum())
+        mean = total / size
+        square = mean + (2 * paths + total**2 - 2 * total - 4 * paths) / (size * (size - 1))
+        seen, expected = seen + int(alike.sum()), expected + mean
+        off, variance = off + int(alike.sum()) - mean, variance + max(square - mean**2, 0.0)
+        progress()
+    p = float(normal_p(off / math.sqrt(variance))) if variance else 1.0
+    return finding("shuffler", LINKED_NAME, "all attributes", seen / runs, expected / runs, p)

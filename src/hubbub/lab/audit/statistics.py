@@ -1,4 +1,4 @@
-"""Exact p-values of counts, lower confidence bounds on ε, and the findings that hold them.
+"""Exact p-values of counts, lower confidence bounds on ε, and the findings and diagnoses that hold them.
 
 All of them favour the audited program: an interval holds with at least its confidence, and the true ε exceeds a bound
 with at least that confidence, for every distribution of the program's output.
@@ -233,3 +233,49 @@ def worst(p: ArrayLike) -> tuple[tuple[int, ...], float]:
     values = np.asarray(p, np.float64)
     place = np.unravel_index(int(np.argmin(values)), values.shape)
     return tuple(int(i) for i in place), min(1.0, values.size * float(values[place]))
+
+
+Kind = Literal[
+    "illegal messages",
+    "clear records",
+    "constant output",
+    "deterministic output",
+    "weak seed",
+    "equal copies",
+    "reused noise",
+    "dependent records",
+    "correlated bits",
+    "flip probability",
+    "biased flips",
+    "number of copies",
+    "categories after a flip",
+    "number of fakes",
+    "distribution of fakes",
+    "distinguishable values",
+    "shuffler",
+    "other",
+]
+Harm = Literal["privacy", "estimates"]
+INTERVAL = 0.001  # confidence intervals in texts hold with 99.9 %
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A defect in words, with a bound on the probability that a program without this defect gives this evidence."""
+
+    kind: Kind
+    text: str
+    p: float
+    harm: Harm = "privacy"  # "estimates": there is more noise than planned, which biases estimates and reveals nothing
+
+
+def rate_text(count: float, trials: int, planned: float) -> str:
+    """Return an observed frequency beside the planned one.
+
+    >>> rate_text(0, 12_000, 0.272)
+    'expected 27.2 %, observed 0 of 12,000 (0 %; 99.9 % interval 0 to 0.0633 %)'
+    """
+    whole = min(max(round(count), 0), trials)
+    low, high = (100 * float(end) for end in clopper_pearson(whole, trials, INTERVAL / 2))
+    share = f"{100 * whole / trials:.4g} %; 99.9 % interval {low:.3g} to {high:.3g} %"
+    return f"expected {100 * planned:.4g} %, observed {whole:,} of {trials:,} ({share})"

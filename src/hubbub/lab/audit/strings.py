@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from hubbub.errors import InvalidInput, WireError
 from hubbub.lab.audit.commands import Client, Shuffler, ShufflerCommand
-from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.results import Audit, Effort
-from hubbub.lab.audit.statistics import Finding, chi_square_p, finding, normal_p, poisson_p
+from hubbub.lab.audit.statistics import Diagnosis, Finding, chi_square_p, finding, normal_p, poisson_p
 from hubbub.mechanisms.chances import chance_shown, count_shown, drawn_by
 from hubbub.model.plans import Plan
 from hubbub.model.questions.text import NOTHING

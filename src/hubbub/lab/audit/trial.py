@@ -3,20 +3,31 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from hubbub.errors import Interval, WireError, check_real, check_whole, reject
-from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence, surveys
-from hubbub.lab.audit.answers import UnreachableCategory
-from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
+from hubbub.lab.audit.attacks import Attack, Neighbours, attack_bits, attack_pairs, attack_pipeline, cost, crowds
+from hubbub.lab.audit.client import (
+    Search,
+    examine_flips,
+    examine_independence,
+    examine_mixed,
+    power,
+    rates,
+    runs_needed,
+    search,
+    send_mixed,
+    stretches,
+)
+from hubbub.lab.audit.columns import ColumnAudit, separate
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, UnreachableCategory
 from hubbub.lab.audit.diagnosis import diagnose
-from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
-from hubbub.lab.audit.model import MessageModel
-from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
+from hubbub.lab.audit.model import MessageModel, Sample, neighbours, probes, sample
 from hubbub.lab.audit.results import Audit, Effort
-from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
+from hubbub.lab.audit.shuffler import batch_size, examine_shuffler, linked_answers, numbered_plan, observe, tagging
 from hubbub.lab.audit.statistics import Finding, finding
 from hubbub.lab.audit.strings import audit_strings
+from hubbub.lab.mechanisms import ShufflerFakes
 from hubbub.model.plans import Plan
 from hubbub.planner import plan_from
 
@@ -49,10 +60,10 @@ def effort(
     slow = isinstance(client, ClientCommand)
     unset = sum(width - len(probe.ones) for probe in probes(plan.schema))
     per_value = protocol.k * protocol.q * unset
-    # Fakes among the messages add noise that hides flips.
+    # Fakes among the messages add noise that hides
     wanted = (4 if model.has_user_fakes else 1) * WANTED_FLIPS / per_value if per_value else 4000.0
     memory = (1 << 25) / (plan.payload_messages * (plan.payload if model.linked else 4))
-    if plan.schema.dense or protocol.sends_records:
+    if model.form.pairs or (not plan.schema.min_set and plan.schema.max_set == width):
         memory = min(memory, (1 << 26) / (protocol.k * width))
     times = 3 if slow else 8 if model.linked else 32
     total = runs if runs is not None else max(4000.0, min(wanted, memory, 100_000 if slow else 2_000_000))
@@ -65,7 +76,7 @@ def effort(
     repeats = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
     values, short = max(1, math.ceil(total / times)), seed_runs
     if short is None:
-        short = seeds.runs_needed(SEED_BITS_COMMAND if slow else SEED_BITS)
+        short = runs_needed(SEED_BITS_COMMAND if slow else SEED_BITS)
         short = short if runs is None else min(short, runs // 10)
     mixed = min(MAX_MIXED, 2 * values, (1 << 26) // width)  # one byte per bit
     return Effort(
@@ -101,138 +112,114 @@ def audit(
         check_whole("seed_runs", seed_runs, 0)
     if plan.schema.text is not None:
         return audit_strings(plan, client, shuffler, runs=runs, confidence=confidence, progress=progress)
-    if plan.schema.named:
-        return _audit_survey(plan, client, shuffler, runs, seed_runs, confidence, tried, progress)
-    tried = tried or effort(plan, client, shuffler, runs=runs, seed_runs=seed_runs)
-    model = MessageModel(plan)
-    notes: list[str] = []
-    findings: list[Finding] = []
-    samples = _send(client, plan, tried, progress, findings, notes) if client is not None else []
-    if samples:
-        findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
-        findings += seeds.stretches(samples, plan)
-        if any(one.grouped for one in samples):
-            notes.append("messages are sorted by content: dependence on earlier messages cannot be tested")
-    search = None
-    if client is not None and samples and not any(one.part == "wire" for one in findings):
-        findings += _mix(client, plan, samples, tried.mixed, notes)
-        try:
-            search = _search(client, plan, samples, tried.short, progress, notes)
-            findings += [search.finding()] if search is not None else []
-        except WireError as error:
-            findings.append(_wire(error, "short runs"))
+    each = separate(plan)
+    if each and isinstance(shuffler, ShufflerCommand):
+        reject("the shuffler", "be a Python callable for a survey; commands are audited with other plans only")
+    spent = tried or effort(each[0].plan() if each else plan, client, shuffler, runs=runs, seed_runs=seed_runs)
+    alpha = (1 - confidence) / (len(each) + 1) if each else 1 - confidence
+    parts: list[tuple[str, Audit]] = []
+    own = Observed()
+    if client is not None and each:
+        parts = _audit_columns(each, client, tried, runs, seed_runs, alpha, progress)
+        own.notes += dict.fromkeys(note for _, one in parts for note in one.notes if "pipeline" not in note)
+    elif client is not None:
+        own = _examine_client(client, plan, spent, progress)
+    samples, findings, notes = own.samples, own.findings, own.notes
     if shuffler is not None:
-        findings += _shuffle(shuffler, plan, tried, progress, notes)
-    broken = any(one.part == "wire" for one in findings)
-    pairs = neighbours([one.probe for one in samples]) if samples and model.local else []
-    flipped = not plan.protocol.sends_category and not plan.protocol.clear
-    single = bool(samples) and flipped and not model.has_user_fakes
-    crowds = pipeline.crowds(plan) if tried.pipeline and not broken else []
-    if client is not None and not crowds:
+        findings += _shuffle(shuffler, plan, each, spent.shuffles, progress, notes)
+    broken = any(test.part == "wire" for tests in (findings, *(one.findings for _, one in parts)) for test in tests)
+    crowded = crowds(plan) if client and shuffler and spent.pipeline and not broken else []
+    if client is not None and not crowded:
         notes.append(_no_pipeline(plan, client, shuffler, broken))
-    level = (1 - confidence) / max(1, len(findings) + 2 * len(pairs) + single + 2 * len(crowds))
+    model = MessageModel(plan)
+    pairs = neighbours([one.probe for one in samples]) if samples and model.attributable else []
+    single = bool(samples) and model.form.alike and model.flipped and not model.has_user_fakes
+    level = alpha / max(1, len(findings) + 2 * len(pairs) + single + 2 * len(crowded))
     attacks = attack_pairs(samples, pairs, plan, level) if pairs else []
     attacks += [attack_bits(samples, plan, level)] if single else []
     findings += [one.finding("client") for one in attacks]
-    if crowds and client is not None and shuffler is not None:
-        reached = _attack_pipeline(crowds, client, shuffler, tried.pipeline, level, progress)
+    if crowded and client is not None and shuffler is not None:
+        reached = _attack_pipeline(crowded, client, shuffler, spent.pipeline, level, progress)
         attacks += reached
         findings += [one.finding("pipeline") for one in reached]
-    power, power_bit = flips.power(samples, plan, level)
-    violations = [one for one in findings if one.violates(level)]
+    causes = diagnose([one for one in findings if one.violates(level)], samples, plan, alpha, own.search)
+    powers = [
+        power(samples, plan, level) if samples else (None, None),
+        *((one.power, one.power_bit) for _, one in parts),
+    ]
+    shown = [replace(test, name=f"{name}: {test.name}") for name, one in parts for test in one.attacks]
+    named = [replace(why, text=f"{name}: {why.text}") for name, one in parts for why in one.diagnoses]
     return Audit(
         plan=plan,
         confidence=confidence,
-        level=level,
-        effort=tried,
-        probes=len(samples),
-        findings=findings,
-        attacks=attacks,
-        rates=flips.rates(samples, plan, 1 - confidence) if samples else [],
-        power=power,
-        power_bit=power_bit,
+        level=min([level, *(one.level for _, one in parts)]),
+        effort=spent,
+        probes=len(samples) + sum(one.probes for _, one in parts),
+        findings=[*(_within(name, test) for name, one in parts for test in one.findings), *findings],
+        attacks=[*shown, *attacks],
+        rates=rates(samples, plan, 1 - confidence) if samples else [],
+        power=max((one for one, _ in powers if one is not None), default=None),
+        power_bit=max((one for _, one in powers if one is not None), default=None),
         notes=notes,
-        diagnoses=diagnose(violations, samples, plan, 1 - confidence, search),
-        search=search,
+        diagnoses=[*named, *causes],
+        search=own.search or next((one.search for _, one in parts), None),
     )
 
 
-def _audit_survey(
-    plan: Plan,
-    client: Client | None,
-    shuffler: Shuffler | None,
+@dataclass(slots=True)
+class Observed:
+    """What the tests of a client show: samples, findings, the search for a weak seed, and what was left out."""
+
+    samples: list[Sample] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    search: Search | None = None
+
+
+def _audit_columns(
+    each: list[ColumnAudit],
+    client: Client,
+    tried: Effort | None,
     runs: int | None,
     seed_runs: int | None,
-    confidence: float,
-    tried: Effort | None,
+    alpha: float,
     progress: Progress,
-) -> Audit:
-    """Audit every attribute of a survey as a one-hot plan of its own, and then the messages of all together."""
-    if isinstance(shuffler, ShufflerCommand):
-        reject("the shuffler", "be a Python callable for a survey; commands are audited with other plans only")
-    each = surveys.attributes(plan)
-    alpha = (1 - confidence) / (len(each) + 1)
-    audits: list[Audit] = []
-    for one in each if client is not None else []:
-        assert client is not None
-        alone, send = one.plan(), one.client(client)
+) -> list[tuple[str, Audit]]:
+    """Audit the client on every column as on a plan of its own; the others vary meanwhile."""
+    audits: list[tuple[str, Audit]] = []
+    for one in each:
+        alone = one.plan()
         part = tried or effort(alone, client, None, runs=runs, seed_runs=seed_runs)
         # One search for a weak seed suffices, because a run draws all attributes from one generator.
         part = replace(part, shuffles=0, pipeline=0, short=0 if audits else part.short)
-        audits.append(audit(alone, send, None, confidence=1 - alpha, tried=part, progress=progress))
-    spent = tried or effort(each[0].plan(), client, shuffler, runs=runs, seed_runs=seed_runs)
-    findings, notes = [], dict.fromkeys(note for one in audits for note in one.notes if "pipeline" not in note)
-    if shuffler is not None:
-        findings = _shuffle_survey(shuffler, each, plan, spent.shuffles, progress)
-    broken = any(one.part == "wire" for found in (findings, *(a.findings for a in audits)) for one in found)
-    whole = client is not None and shuffler is not None and spent.pipeline and not broken
-    crowds = surveys.crowds(plan) if whole else []
-    if client is not None and not crowds:
-        notes[_no_pipeline(plan, client, shuffler, broken)] = None
-    level = alpha / max(1, len(findings) + 2 * len(crowds))
-    named = list(zip((one.name for one in each), audits, strict=False))
-    attacks = [replace(one, name=f"{name}: {one.name}") for name, found in named for one in found.attacks]
-    if crowds and client is not None and shuffler is not None:
-        reached = _attack_pipeline(crowds, client, shuffler, spent.pipeline, level, progress, surveys.cost)
-        attacks += reached
-        findings += [one.finding("pipeline") for one in reached]
-    together = diagnose([one for one in findings if one.violates(level)], [], plan, alpha)
-    tests = [replace(one, where=f"{name}: {one.where}") for name, found in named for one in found.findings]
-    causes = [replace(one, text=f"{name}: {one.text}") for name, found in named for one in found.diagnoses]
-    powers = [one.power for one in audits if one.power is not None]
-    single = [one.power_bit for one in audits if one.power_bit is not None]
-    return Audit(
-        plan=plan,
-        confidence=confidence,
-        level=min([level, *(one.level for one in audits)]),
-        effort=spent,
-        probes=sum(one.probes for one in audits),
-        findings=[*tests, *findings],
-        attacks=attacks,
-        rates=[],
-        power=max(powers, default=None),
-        power_bit=max(single, default=None),
-        notes=list(notes),
-        diagnoses=[*causes, *together],
-        search=next((one.search for one in audits), None),
-    )
+        found = audit(alone, one.client(client), None, confidence=1 - alpha, tried=part, progress=progress)
+        audits.append((one.name, found))
+    return audits
 
 
-def _shuffle_survey(
-    shuffler: Shuffler, each: list[surveys.AttributeAudit], plan: Plan, runs: int, progress: Progress
-) -> list[Finding]:
-    """Test a shuffler on numbered messages, on each attribute, and on the answers of whole people."""
-    count = _counter("shuffling", (len(each) + 2) * runs, progress)
-    numbered = numbered_plan()
-    found = examine_shuffler(observe(shuffler, numbered, runs, count), numbered)
-    for one in each:
-        alone = one.plan(min(plan.n, 400), numbers=True)
-        try:
-            tests = examine_shuffler(observe(one.shuffler(shuffler), alone, runs, count), alone)
-            found += [replace(test, where=f"{one.name}: {test.where}") for test in tests]
-        except WireError as error:
-            found.append(_wire(error, f"the shuffler, {one.name}"))
-    return [*found, surveys.linked_answers(shuffler, plan, runs, count)]
+def _examine_client(client: Client, plan: Plan, tried: Effort, progress: Progress) -> Observed:
+    """Run all tests of a client on a plan of one column."""
+    found = Observed()
+    samples = found.samples = _send(client, plan, tried, progress, found.findings, found.notes)
+    if not samples:
+        return found
+    found.findings += [*examine_flips(samples, plan), *examine_independence(samples, plan), *stretches(samples, plan)]
+    if any(one.grouped for one in samples):
+        found.notes.append("messages are sorted by content: dependence on earlier messages cannot be tested")
+    if any(one.part == "wire" for one in found.findings):
+        return found
+    found.findings += _mix(client, plan, samples, tried.mixed, found.notes)
+    try:
+        found.search = _search(client, plan, samples, tried.short, progress, found.notes)
+        found.findings += [found.search.finding()] if found.search is not None else []
+    except WireError as error:
+        found.findings.append(_wire(error, "short runs"))
+    return found
+
+
+def _within(column: str, test: Finding) -> Finding:
+    """Return the test of one column with its name."""
+    return replace(test, where=f"{column}: {test.where}")
 
 
 def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[str]) -> list[Finding]:
@@ -240,7 +227,7 @@ def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[
     if not n:
         return []
     try:
-        found, in_order = sequence.examine(sequence.send_mixed(client, plan, [one.probe for one in samples], n), plan)
+        found, in_order = examine_mixed(send_mixed(client, plan, [one.probe for one in samples], n), plan)
     except WireError as error:
         return [_wire(error, "mixed values")]
     if in_order is False:
@@ -250,12 +237,12 @@ def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[
 
 def _search(
     client: Client, plan: Plan, samples: list[Sample], runs: int, progress: Progress, notes: list[str]
-) -> seeds.Search | None:
+) -> Search | None:
     """Search for a weak seed in many short runs."""
     if any(one.grouped for one in samples):
         return None
     count = _counter("searching for a weak seed", runs, progress)
-    found = seeds.search(client, plan, samples[0].probe, runs, count)
+    found = search(client, plan, samples[0].probe, runs, count)
     if found is None and runs:
         notes.append("no weak seed was searched for: a short run of this plan has too little noise to be recognized")
     return found
@@ -281,44 +268,46 @@ def _send(
     return samples
 
 
-def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, notes: list[str]) -> list[Finding]:
-    """Test a shuffler: a command on batches of the plan, a callable also on numbered messages."""
-    draws = plan.protocol.shuffler_fakes is not None
+def _shuffle(
+    shuffler: Shuffler, plan: Plan, each: list[ColumnAudit], runs: int, progress: Progress, notes: list[str]
+) -> list[Finding]:
+    """Test a shuffler: a command on batches of the plan, a callable on numbered messages and on each column."""
+    draws = not each and isinstance(MessageModel(plan).fakes, ShufflerFakes)
+    batches = [("", shuffler, plan)]
     if isinstance(shuffler, ShufflerCommand):
-        plans = [plan]
-        if draws or distinct(plan) < batch_size(plan):
+        if draws or tagging(plan).distinct < batch_size(plan):
             notes.append(
                 "the messages of this plan cannot be numbered: the shuffler is tested by blocks of arrivals only"
             )
     else:
-        plans = [numbered_plan()]
-        if draws:
-            n, delta = min(plan.n, 400), plan.guarantee.delta or 1e-9
-            plans.append(plan_from(plan.schema, n, plan.protocol, delta=delta))
-    count, found = _counter("shuffling", len(plans) * tried.shuffles, progress), []
-    for one in plans:
+        n, delta = min(plan.n, 400), plan.guarantee.delta or 1e-9
+        batches = [("", shuffler, numbered_plan())]
+        batches += [("", shuffler, plan_from(plan.schema, n, plan.protocol, delta=delta))] if draws else []
+        batches += [(one.name, one.shuffler(shuffler), one.plan(n, numbers=True)) for one in each]
+    count, found = _counter("shuffling", (len(batches) + bool(each)) * runs, progress), []
+    for name, send, one in batches:
         try:
-            found += examine_shuffler(observe(shuffler, one, tried.shuffles, count), one)
+            tests = examine_shuffler(observe(send, one, runs, count), one)
+            found += [_within(name, test) if name else test for test in tests]
         except WireError as error:
-            found.append(_wire(error, "the shuffler"))
-    return found
+            found.append(_wire(error, f"the shuffler, {name}" if name else "the shuffler"))
+    return [*found, linked_answers(shuffler, plan, runs, count)] if each else found
 
 
 def _attack_pipeline(
-    pairs: Sequence[pipeline.Pair],
+    pairs: Sequence[Neighbours],
     client: Client,
     shuffler: Shuffler,
     runs: int,
     level: float,
     progress: Progress,
-    cost: Callable[[Plan], float] = pipeline.cost,
 ) -> list[Attack]:
     sizes = [int(min(runs, max(100, 400_000 // cost(pair.plan)))) for pair in pairs]
     count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
     return [
         attack
         for pair, size in zip(pairs, sizes, strict=True)
-        for attack in pipeline.attack_pipeline(pair, client, shuffler, size, level, count)
+        for attack in attack_pipeline(pair, client, shuffler, size, level, count)
     ]
 
 
