@@ -19,7 +19,7 @@ from tests.service.sockets import served
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.errors import AnalyzerUnreachable, InvalidInput, Problem
-from hubbub.service.runtime import connection
+from hubbub.service.runtime import server as connection
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
 from hubbub.service.runtime.server import (
@@ -31,7 +31,7 @@ from hubbub.service.runtime.server import (
     client_context,
     server_context,
 )
-from hubbub.service.shuffler.link import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
+from hubbub.service.shuffler.delivery import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,8 +16,8 @@ from hubbub.documents import Json, canonical
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.http import App, body_of, hex_id, routed, stored
-from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_REQUEST_SIZE
 from hubbub.service.task.manifest import CHUNK_SIZE
+from hubbub.service.task.strings import EVALUATION_TYPE, MAX_REQUEST_SIZE
 
 if TYPE_CHECKING:
     from hubbub.service.analyzer.core import Analyzer

@@ -1,21 +1,225 @@
-"""The issuer as a program: its listeners, its keys and its store."""
+"""The issuer of tokens: its store, its rules, its HTTP interface and its program.
 
+The issuer's store: a permanent record of the request it answered for each account, so that none gets two tokens. A row
+holds digests only: of the account and of the request. The token itself never passes through the issuer.
+"""
+
+import asyncio
+import base64
+import hashlib
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.errors import InvalidInput
-from hubbub.service.issuer.core import Issuer, issued_tasks, read_codes
-from hubbub.service.issuer.http import issuer_app
-from hubbub.service.issuer.signer import TokenKey
-from hubbub.service.issuer.store import IssuerStore
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hubbub.documents import canonical
+from hubbub.errors import InvalidInput, Problem, WireError, reject
+from hubbub.service.issuer.signer import Signer, TokenKey
 from hubbub.service.program import public_context
-from hubbub.service.runtime.cors import allow_origins
-from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.credentials import read_secret
+from hubbub.service.runtime.database import Store, open_database
+from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.http import App, allow_origins, body_of, routed, stored
 from hubbub.service.runtime.metrics import Metrics, disk_free, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener
 from hubbub.service.runtime.settings import IssuerConfig
-from hubbub.service.task.contract import load_contract
-from hubbub.service.task.tokens import truncated_key_id
+from hubbub.service.task.contract import Contract, load_contract
+from hubbub.service.task.tokens import REQUEST_SIZE, parse_request, truncated_key_id
+
+_TABLES = (
+    """issued (task {blob}, account {blob}, request {blob} NOT NULL, PRIMARY KEY (task, account)) {clustered}""",
+)
+_ID_SIZE = 16
+_REQUEST = "SELECT request FROM issued WHERE task = ? AND account = ?"
+
+
+class IssuerStore(Store):
+    """The requests that were answered."""
+
+    role = "issuer"
+    version = 1
+    tables = _TABLES
+
+    def claim(self, task: bytes, account: str, request: bytes) -> bool:
+        """Record that an account's token is issued for a request; return False if it was issued for another one.
+
+        Durable on return. The same request may be answered again: its signature is the same.
+        """
+        owner, digest = _owner(account), hashlib.sha256(request).digest()
+        with self._writer.transaction():
+            statement = "INSERT INTO issued VALUES (?, ?, ?) ON CONFLICT (task, account) DO NOTHING"
+            self._writer.run(statement, task, owner, digest)
+            known = bytes(self._writer.rows(_REQUEST, task, owner)[0][0])
+            reach("issue-recorded")
+        reach("issue-committed")
+        return known == digest
+
+    def issued_another(self, task: bytes, account: str, request: bytes) -> bool:
+        """Return True if an account's token was issued for another request."""
+        rows = self._reader.rows(_REQUEST, task, _owner(account))
+        return bool(rows) and bytes(rows[0][0]) != hashlib.sha256(request).digest()
+
+    def issued(self) -> int:
+        """Return the number of tokens issued."""
+        return int(self._reader.rows("SELECT COUNT(*) FROM issued")[0][0])
+
+
+def _owner(account: str) -> bytes:
+    return hashlib.sha256(b"hubbub/2 issuer account" + account.encode()).digest()[:_ID_SIZE]
+
+
+MIN_CODE = 16
+"""Fewest characters of an account code: it must not be guessed."""
+MAX_CODE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedTask:
+    """A task and the private operation of its key."""
+
+    task: bytes
+    key: bytes
+    signer: Signer
+
+
+def issued_tasks(contracts: Iterable[Contract], keys: Iterable[TokenKey]) -> dict[int, IssuedTask]:
+    """Return the tasks whose key the issuer holds, by truncated key id; raise if one of the contracts lacks its key."""
+    own = {key.public: key for key in keys}
+    tasks: dict[int, IssuedTask] = {}
+    for contract in contracts:
+        admission = contract.admission
+        if admission.kind != "token" or admission.key not in own:
+            reject("a contract of the issuer", "admit by a token of one of the keys in the issuer's folder")
+        name = truncated_key_id(admission.key)
+        if name in tasks and tasks[name].task != contract.task:
+            # One key for two tasks would let an account spend the token of one task's quota on the other.
+            raise InvalidInput(
+                "two contracts of the issuer must not share a key, or the last byte of a key id: "
+                "create another key with 'hubbub serve token-key' for one of them"
+            )
+        tasks[name] = IssuedTask(contract.task, admission.key, own[admission.key].signer())
+    return tasks
+
+
+def read_codes(path: Path) -> frozenset[bytes]:
+    """Return the digests of the account codes in a file of mode 0600, one code per line."""
+    try:
+        codes = [line.strip() for line in read_secret(path).decode("ascii").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise WireError(f"{path.name} must contain one account code per line, in ASCII") from None
+    for number, code in enumerate(codes, 1):
+        if not MIN_CODE <= len(code) <= MAX_CODE or any(character.isspace() for character in code):
+            raise WireError(f"{path.name}: code {number:,} must have {MIN_CODE} to {MAX_CODE} characters, no spaces")
+    digests = frozenset(_digest(code) for code in codes)
+    if len(digests) != len(codes):
+        raise WireError(f"{path.name} contains a code twice")
+    return digests
+
+
+class Issuer:
+    """Signs one request per account and task; ``codes`` are the digests of the accounts that exist."""
+
+    def __init__(
+        self, store: IssuerStore, tasks: Mapping[int, IssuedTask], codes: frozenset[bytes] | None = None
+    ) -> None:
+        self._store, self._tasks, self._codes = store, tasks, codes
+        self._lock = threading.Lock()
+
+    def account_of_code(self, code: str) -> str:
+        """Return the account of a code; raise a problem if there is none."""
+        digest = _digest(code)
+        if self._codes is None or digest not in self._codes:
+            raise Problem("unauthorized")
+        return digest.hex()
+
+    def issue(self, account: str, body: bytes) -> bytes:
+        """Return the response to a TokenRequest of an account; the same request always gets the same response."""
+        try:
+            name, blinded = parse_request(body)
+        except WireError as error:
+            raise Problem("malformed", str(error)) from None
+        task = self._tasks.get(name)
+        if task is None:
+            raise Problem("unknown-issuer-key")
+        if self._store.issued_another(task.task, account, body):
+            # Before anything is signed: a signature costs far more than a query.
+            raise Problem("already-issued")
+        try:
+            # Before it is recorded: a number that cannot be signed must not use up the account's token.
+            response = task.signer.sign(blinded)
+        except WireError as error:
+            raise Problem("malformed", str(error)) from None
+        with self._lock:
+            if not self._store.claim(task.task, account, body):
+                raise Problem("already-issued")
+        return response
+
+    def directory(self) -> bytes:
+        """Return the issuer directory of RFC 9578, section 4."""
+        keys = [base64.urlsafe_b64encode(task.key).decode() for task in self._tasks.values()]
+        return canonical(
+            {
+                "issuer-request-uri": "/token-request",
+                "token-keys": [{"token-type": 2, "token-key": key} for key in keys],
+            }
+        )
+
+    def ready(self) -> bool:
+        """Return True if tokens can be issued now."""
+        return bool(self._tasks) and self._store.writable()
+
+    def close(self) -> None:
+        """Free the keys."""
+        for task in self._tasks.values():
+            task.signer.close()
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(b"hubbub/2 account code" + code.encode()).digest()
+
+
+REQUEST_TYPE = "application/private-token-request"
+RESPONSE_TYPE = "application/private-token-response"
+DIRECTORY_TYPE = "application/private-token-issuer-directory"
+DIRECTORY_PATH = "/.well-known/private-token-issuer-directory"
+_MAX_ACCOUNT = 256
+
+
+def issuer_app(issuer: "Issuer", account_header: str = "") -> App:
+    """Serve token requests.
+
+    The account is the value of ``account_header``, which a trusted front sets, or that of the code in
+    ``Authorization: Bearer CODE``.
+    """
+
+    def account(request: Request) -> str:
+        if account_header:
+            values = request.headers.getlist(account_header)
+            if len(values) != 1 or not 0 < len(values[0]) <= _MAX_ACCOUNT:
+                # Two values would leave it open which of them the front has set.
+                raise Problem("unauthorized")
+            return values[0]
+        scheme, _, code = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Problem("unauthorized")
+        return issuer.account_of_code(code.strip())
+
+    async def token_request(request: Request) -> Response:
+        if request.headers.get("content-type") != REQUEST_TYPE:
+            raise Problem("wrong-media-type", f"the media type must be {REQUEST_TYPE}")
+        name = account(request)
+        body = await body_of(request, REQUEST_SIZE)
+        return Response(await asyncio.to_thread(issuer.issue, name, body), media_type=RESPONSE_TYPE)
+
+    async def directory(request: Request) -> Response:
+        return stored(request, issuer.directory(), DIRECTORY_TYPE)
+
+    return routed([("POST", "/token-request", token_request), ("GET", DIRECTORY_PATH, directory)])
+
 
 KEY_PATTERN = "*.pem"
 CORS_HEADERS = "authorization, content-type"

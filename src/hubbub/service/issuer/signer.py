@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from hubbub.errors import HubbubError, InvalidInput, WireError
-from hubbub.service.runtime.secretfiles import read_secret, write_file
+from hubbub.service.runtime.credentials import read_secret, write_file
 from hubbub.service.task.tokens import KEY_BITS, encode_token_key, load_token_key
 
 _NO_PADDING = 3

@@ -20,7 +20,7 @@ from typing import Literal, Self, get_args
 
 from hubbub.documents import Fields, Json
 from hubbub.errors import InvalidInput, WireError, check_choice, check_type, reject
-from hubbub.service.runtime.secretfiles import read_secret, write_file
+from hubbub.service.runtime.credentials import read_secret, write_file
 from hubbub.service.task.identity import hex_bytes
 from hubbub.service.task.tokens import KEY_SIZE, TokenVerifier, challenge, load_token_key, spent_id
 from hubbub.wire.bundles import ADMISSION_SIZES, TASK_SIZE

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import FalseClaim, WireError, reject
-from hubbub.service.runtime.secretfiles import read_secret, write_file
+from hubbub.service.runtime.credentials import read_secret, write_file
 
 PUBLIC_SIZE = 32
 SIGNATURE_SIZE = 64
