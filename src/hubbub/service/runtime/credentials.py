@@ -58,6 +58,21 @@ def read_secret(path: Path) -> bytes:
         return file.read()
 
 
+def read_key(path: Path, header: bytes, what: str) -> bytes:
+    """Return the 32 bytes of a file that :func:`write_key` wrote; raise if anyone but its owner can read it."""
+    text = read_secret(path)
+    with contextlib.suppress(ValueError):
+        key = bytes.fromhex(text.removeprefix(header).strip().decode("ascii"))
+        if text.startswith(header) and len(key) == SECRET_SIZE:
+            return key
+    raise WireError(f"{path.name} must be {what} written by hubbub")
+
+
+def write_key(path: Path, header: bytes, key: bytes) -> None:
+    """Write a key to a new file of mode 0600: a line that says what it is, and hexadecimal digits."""
+    write_file(path, header + key.hex().encode() + b"\n")
+
+
 def check_mode(path: Path, mode: int) -> None:
     """Raise if anyone but its owner can read a file.
 

@@ -16,15 +16,25 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import Annotated, Self
 
 from hubbub.accountant.overflow import check_slots, overflow, with_overflow
-from hubbub.documents import Fields, Json, canonical, legal, parse, spell
-from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
+from hubbub.documents import Document, Fields, Json, Whole, canonical, hex_bytes, legal, parse, spell
+from hubbub.errors import (
+    PROBABILITY,
+    FalseClaim,
+    Infeasible,
+    InvalidInput,
+    TooLarge,
+    WireError,
+    check_type,
+    check_whole,
+    reject,
+)
 from hubbub.model.plans import MAX_PEOPLE, Plan
-from hubbub.model.privacy import Budget, Guarantee
+from hubbub.model.privacy import LIMIT, Budget, Guarantee
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
+from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, verify
 from hubbub.service.task.sealing import SUITES
 from hubbub.service.task.strings import StringTerms
 from hubbub.wire.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
@@ -35,50 +45,27 @@ _LABEL = b"hubbub/2 round"
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Series(Document):
     """The rounds of a contract, the length of a round, and the total that all rounds together must not exceed."""
 
-    rounds: int
-    round_epochs: int
+    rounds: Annotated[int, Whole(1, MAX_SERIES)]
+    round_epochs: Annotated[int, Whole(1, 10**9)]
     """Epochs per round."""
     total: Budget
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rounds", check_whole("rounds", self.rounds, 1, MAX_SERIES))
-        object.__setattr__(self, "round_epochs", check_whole("round_epochs", self.round_epochs, 1, 10**9))
-        check_type("total", self.total, Budget)
 
     @property
     def epochs(self) -> int:
         """The number of epochs of all rounds."""
         return self.rounds * self.round_epochs
 
-    def to_document(self) -> dict[str, Json]:
-        """Return the series as a JSON object."""
-        total: dict[str, Json] = {"epsilon": self.total.epsilon, "delta": self.total.delta}
-        return {"rounds": self.rounds, "round_epochs": self.round_epochs, "total": total}
-
-    @classmethod
-    def from_document(cls, value: Json) -> Self:
-        """Read a series from a JSON object."""
-        fields = Fields(value, "the series", "rounds", "round_epochs", "total")
-        total = Fields(fields["total"], "the total of the series", "epsilon", "delta")
-        with legal("the series"):
-            budget = Budget(total.real("epsilon"), total.real("delta"))
-            return cls(fields.whole("rounds"), fields.whole("round_epochs"), budget)
-
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Document):
     """The privacy that a number of rounds of a contract has cost each person at most."""
 
-    rounds: int
-    epsilon: float
-    delta: float
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the spending as a JSON object."""
-        return {"rounds": self.rounds, "epsilon": spell(self.epsilon), "delta": self.delta}
+    rounds: Annotated[int, Whole()]
+    epsilon: Annotated[float, LIMIT]
+    delta: Annotated[float, PROBABILITY]
 
 
 @dataclass(frozen=True, slots=True)

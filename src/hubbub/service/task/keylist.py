@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from hubbub.documents import Fields, Json, canonical, legal
+from hubbub.documents import Fields, Json, canonical, hex_bytes, legal
 from hubbub.errors import FalseClaim, WireError, check_choice, check_whole, reject
 from hubbub.oprf import Key, suite_named
 from hubbub.service.runtime.credentials import derive
-from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES
 from hubbub.wire.bundles import TASK_SIZE
 from hubbub.wire.strings import derive_tag_key

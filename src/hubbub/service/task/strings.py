@@ -10,9 +10,9 @@ belongs to: its token, or its evaluation ticket, whose key is not the one of tic
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from hubbub.documents import Fields, Json, legal
+from hubbub.documents import Document, Whole, check_fields
 from hubbub.errors import WireError, check_choice, check_whole, reject
 from hubbub.oprf import SUITES, Evaluation, p256, ristretto, suite_named
 from hubbub.service.task.admission import check_issuer
@@ -26,20 +26,21 @@ PER_CLIENT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StringTerms:
+class StringTerms(Document):
     """The agreement of operators and clients on a collection of strings, besides the plan.
 
     Every evaluation lets whoever asks test one string against all slots of a key. The caps bound what a dictionary
     attack can test: ``evaluations`` for everybody together in an hour, ``per_client`` for each admission.
     """
 
+    WHAT = "the terms of strings"
     group: str
     """The suite of RFC 9497: ristretto255-SHA512, or P256-SHA256 where the analyzer has no libsodium."""
     relay: str
     """The host name of the relay, whose operator is neither the analyzer's nor the shuffler's."""
-    evaluations: int
+    evaluations: Annotated[int, Whole(1, MAX_HOURLY)]
     """Most evaluations under one key of the analyzer within an hour."""
-    per_client: int = PER_CLIENT
+    per_client: Annotated[int, Whole(1, MAX_PER_CLIENT)] = PER_CLIENT
     """Most evaluations of one ticket or token under one key; with open admission, nothing tells clients apart."""
 
     def __post_init__(self) -> None:
@@ -47,26 +48,7 @@ class StringTerms:
         if not isinstance(self.relay, str):
             reject("relay", "be a host name")
         check_issuer(self.relay)
-        object.__setattr__(self, "evaluations", check_whole("evaluations", self.evaluations, 1, MAX_HOURLY))
-        object.__setattr__(self, "per_client", check_whole("per_client", self.per_client, 1, MAX_PER_CLIENT))
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the terms as a JSON object."""
-        caps: dict[str, Json] = {"evaluations": self.evaluations, "per_client": self.per_client}
-        return {"group": self.group, "relay": self.relay, **caps}
-
-    @classmethod
-    def from_document(cls, value: Json) -> Self:
-        """Read terms from a JSON object."""
-        what = "the terms of strings"
-        fields = Fields(value, what, "group", "relay", "evaluations", "per_client")
-        with legal(what):
-            return cls(
-                group=fields.text("group"),
-                relay=fields.text("relay"),
-                evaluations=fields.whole("evaluations"),
-                per_client=fields.whole("per_client"),
-            )
+        check_fields(self)
 
 
 def default_group() -> str:
