@@ -5,17 +5,20 @@ people. Neither ever contains data from the request.
 """
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import ipaddress
 import logging
 import os
 import secrets
+import socket
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,6 +31,8 @@ from hubbub.errors import FalseClaim, HubbubError, InvalidInput, Problem
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem document."""
 PREFIX = "urn:hubbub:problem:"
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,3 +470,25 @@ class RetryPauses:
         self._refused += 1
         # Uniform with this mean; as precise as whole seconds allow.
         return 1 + secrets.randbelow(max(round(2 * self._pause) - 1, 1))
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 takes any free one."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise OSError(error.errno, error.strerror, f"[{host}]:{port}" if ":" in host else f"{host}:{port}") from None
+    return found
+
+
+class UnsignalledServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to the service, which runs several servers."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no signal handlers."""
+        yield

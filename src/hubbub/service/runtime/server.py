@@ -2,19 +2,16 @@
 
 No log line and no response header reveals who sent a request, or when.
 
-The one place that overrides internals of uvicorn: limits on request heads, and signals left to the service. uvicorn's
-httptools parser accepts request heads of any size and duration. :class:`Connection` limits both. The names overridden
-here are not uvicorn's public interface: the dependency is therefore bounded above in ``pyproject.toml``, and a test
-compares them with the installed version.
+uvicorn's httptools parser accepts request heads of any size and duration. :class:`Connection` limits both. What it and
+:class:`UnsignalledServer` override is not uvicorn's public interface: the dependency is therefore bounded above in
+``pyproject.toml``, and a test compares the overridden names with the installed version.
 """
 
 import asyncio
-import contextlib
 import errno
 import os
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -23,7 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.service.runtime.credentials import check_mode
-from hubbub.service.runtime.http import App
+from hubbub.service.runtime.http import BACKLOG, App, UnsignalledServer, listening
 from hubbub.service.runtime.settings import split_address
 
 LARGEST_HEAD = 1 << 16
@@ -136,16 +133,6 @@ class Connection(HttpToolsProtocol):
         self._timer = None
 
 
-class UnsignalledServer(uvicorn.Server):
-    """A uvicorn server that leaves signals to the service, which runs several servers."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Install no signal handlers."""
-        yield
-
-
-BACKLOG = 2048
 SHUTDOWN_SECONDS = 3
 """Time for requests in progress to finish after a service was told to stop."""
 
@@ -192,16 +179,7 @@ def bind(address: str) -> socket.socket:
     if address.startswith("unix:"):
         return _bind_file(Path(address.removeprefix("unix:")))
     host, port = split_address(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
-    except OSError as error:
-        found.close()
-        raise OSError(error.errno, error.strerror, address) from None
-    return found
+    return listening(host, port)
 
 
 def _bind_file(path: Path) -> socket.socket:

@@ -1,7 +1,7 @@
 """Settings of a service: one TOML file per role, every entry checked, unknown ones rejected, all described.
 
 Paths are relative to the folder of the file. An address is ``host:port`` or ``unix:path``; an empty string disables the
-listener. :mod:`hubbub.service.runtime.settings` describes every entry from the fields of the classes below.
+listener.
 
 The reference of all settings, and the commented settings file that ``hubbub serve init`` writes. Both are generated
 from the fields of the configuration classes, so they name every entry with its current default.
@@ -269,16 +269,18 @@ def _entries(kind: type, entries: Mapping[str, Any], base: Path, folder: Path) -
     return result
 
 
-_EXPECTED: dict[Any, str] = {
-    Path: "a path in quotes",
-    Path | None: "a path in quotes",
-    tuple[Path, ...]: 'a list of paths, such as ["contract.json"]',
-    tuple[str, ...]: 'a list of texts, such as ["https://example.org"]',
-    float: "a number",
-    int: "a whole number",
-    bool: "true or false",
-    str: "a text in quotes",
+_PATH = ("path", "a path in quotes")
+_TYPES: dict[Any, tuple[str, str]] = {
+    Path: _PATH,
+    Path | None: _PATH,
+    tuple[Path, ...]: ("list of paths", 'a list of paths, such as ["contract.json"]'),
+    tuple[str, ...]: ("list of texts", 'a list of texts, such as ["https://example.org"]'),
+    float: ("number", "a number"),
+    int: ("whole number", "a whole number"),
+    bool: ("true or false", "true or false"),
+    str: ("text", "a text in quotes"),
 }
+"""The types of entries: in the reference, and in error messages."""
 
 
 def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
@@ -292,7 +294,7 @@ def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
         return float(value)
     if wanted in (str, int, bool) and type(value) is wanted:
         return _rooted(value, base)
-    return reject(name, f"be {_EXPECTED[wanted]}", value)
+    return reject(name, f"be {_TYPES[wanted][1]}", value)
 
 
 def _rooted(value: Any, folder: Path) -> Any:
@@ -349,16 +351,6 @@ def _check_listener(name: str, address: str, certificate: Path | None, key: Path
         )
 
 
-_TYPES: dict[Any, str] = {
-    Path: "path",
-    Path | None: "path",
-    tuple[Path, ...]: "list of paths",
-    tuple[str, ...]: "list of texts",
-    float: "number",
-    int: "whole number",
-    bool: "true or false",
-    str: "text",
-}
 CONFIGS: dict[str, type[Config]] = {
     "shuffler": ShufflerConfig,
     "analyzer": AnalyzerConfig,
@@ -383,7 +375,7 @@ def entries(kind: type[Config] | type[Common]) -> list[Entry]:
     """Return the entries that a configuration class defines, without those of ``common``."""
     types = get_type_hints(kind)
     return [
-        Entry(one.name, _TYPES[types[one.name]], to_toml(one.default), one.metadata["text"])
+        Entry(one.name, _TYPES[types[one.name]][0], to_toml(one.default), one.metadata["text"])
         for one in dataclasses.fields(kind)
         if one.name != "common"
     ]
