@@ -20,7 +20,7 @@ from hubbub.errors import Problem
 from hubbub.oprf import SUITES
 from hubbub.service.program import public_context
 from hubbub.service.runtime.http import MEDIA_TYPE as PROBLEM_TYPE
-from hubbub.service.runtime.http import App, Endpoint, RateLimiter, allow_origins, body_of, hex_id, routed
+from hubbub.service.runtime.http import App, Endpoint, RateLimiter, allow_origins, body_of, routed, task_of
 from hubbub.service.runtime.metrics import Metrics, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener
@@ -67,7 +67,7 @@ def relay_app(clients: Mapping[str, httpx.AsyncClient], limiter: RateLimiter | N
 
 def _endpoint(route: Route, client: httpx.AsyncClient, limiter: RateLimiter | None) -> Endpoint:
     async def forward(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task").hex()
+        task = task_of(request).hex()
         if limiter is not None:
             address = limiter.address(request.scope)
             if address is not None and not limiter.take(address, _weight(route, request), now=time.monotonic()):

@@ -285,6 +285,16 @@ def hex_id(text: str, missing: str) -> bytes:
     return found
 
 
+def task_of(request: Request) -> bytes:
+    """Return the task in the path of a request."""
+    return hex_id(request.path_params["task"], "unknown-task")
+
+
+def batch_of(request: Request) -> str:
+    """Return the id of the batch in the path of a request."""
+    return hex_id(request.path_params["batch"], "not-found").hex()
+
+
 async def body_of(request: Request, limit: int, seconds: float = 30.0) -> bytes:
     """Return the body of a request, of at most ``limit`` bytes."""
     value = request.headers.get("content-length")

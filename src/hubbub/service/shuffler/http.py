@@ -391,10 +391,10 @@ def documents_app(tasks: "TaskRegistry") -> http.App:
     signed: dict[bytes, tuple[float, bytes]] = {}
 
     async def contract(request: Request) -> Response:
-        return http.stored(request, tasks.contract_document(http.hex_id(request.path_params["task"], "unknown-task")))
+        return http.stored(request, tasks.contract_document(http.task_of(request)))
 
     async def keys(request: Request) -> Response:
-        task = http.hex_id(request.path_params["task"], "unknown-task")
+        task = http.task_of(request)
         signed_at, text = signed.get(task, (-KEYS_MAX_AGE, b""))
         if time.monotonic() - signed_at >= KEYS_MAX_AGE:
             text = await asyncio.to_thread(tasks.keys_document, task)
