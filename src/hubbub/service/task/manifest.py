@@ -12,6 +12,7 @@ from typing import Annotated, Self
 from hubbub.documents import Document, Whole, hex_bytes
 from hubbub.errors import FalseClaim, WireError
 from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.sealing import MAX_KEY_ID
 from hubbub.wire.bundles import TASK_SIZE
 
 CHUNK_SIZE = 4 << 20
@@ -173,9 +174,9 @@ class KeysInUse(Document):
     """The shuffler's statement of the analyzer's keys that undelivered reports of a task are sealed to."""
 
     task: Task
-    number: Annotated[int, Whole()]
+    number: Annotated[int, Whole(0, MAX_BUCKET)]
     """Increases with every statement; the highest one stands."""
-    keys: tuple[Annotated[int, Whole()], ...]
+    keys: tuple[Annotated[int, Whole(0, MAX_KEY_ID)], ...]
     """Ids of the keys of the open bucket and of all undelivered buckets."""
 
     def sign(self, identity: Identity) -> bytes:
