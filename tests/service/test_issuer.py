@@ -23,19 +23,20 @@ from tests.service.system import System, plan_of
 from tests.service.test_uploader import Wire
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
-from hubbub.service.issuer import app as store_module
-from hubbub.service.issuer.app import (
+from hubbub.service import issuer as store_module
+from hubbub.service.issuer import (
     DIRECTORY_PATH,
     Issuer,
     IssuerProgram,
     IssuerStore,
+    TokenKey,
     add_key,
     issued_tasks,
     issuer_app,
     load_keys,
+    load_library,
     read_codes,
 )
-from hubbub.service.issuer.signer import TokenKey, load_library
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.failpoints import VARIABLE

@@ -25,7 +25,7 @@ from tests.service.system import System
 from tests.service.test_issuer import build as build_issuer
 
 from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
-from hubbub.service.issuer.app import issuer_app
+from hubbub.service.issuer import issuer_app
 from hubbub.service.runtime.http import KINDS, PREFIX, App, Receive, Scope, Send
 from hubbub.service.shuffler.http import UploadApp, Writer, documents_app
 

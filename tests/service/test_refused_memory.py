@@ -24,7 +24,7 @@ from tests.service.test_issuer import build as build_issuer
 
 from hubbub.errors import StoreFailure
 from hubbub.service.analyzer.http import delivery_app, evaluation_app
-from hubbub.service.issuer.app import REQUEST_TYPE, issuer_app
+from hubbub.service.issuer import REQUEST_TYPE, issuer_app
 from hubbub.service.relay import relay_app
 from hubbub.service.runtime.http import App
 from hubbub.service.runtime.workers import Workers

@@ -121,7 +121,7 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     \b
     Example: hubbub serve key issuer -o token.key
     """
-    from hubbub.service.issuer.app import add_key  # noqa: PLC0415 (loads the HTTP server)
+    from hubbub.service.issuer import add_key  # noqa: PLC0415 (loads the HTTP server)
 
     if output is not None:
         # Before anything is created: a key whose public part was not written would be left behind.

@@ -291,7 +291,7 @@ def run_role(
 
         run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)), parent_pipe=parent_pipe)
     elif role == ISSUER:
-        from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
+        from hubbub.service.issuer import IssuerProgram  # noqa: PLC0415
 
         run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
     elif role == RELAY:

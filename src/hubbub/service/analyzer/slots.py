@@ -1,7 +1,7 @@
 """The slots of a batch: what each contains, and the ids of all that were ever counted.
 
-The ids of all slots that were ever counted, in one table per key of the analyzer. A slot counts only in the transaction
-that inserts its id: the primary key, not the order of work, keeps a slot from being counted twice, in one batch, in
+There is one table of ids per key of the analyzer. A slot counts only in the transaction that inserts its id: the
+primary key, not the order of work, keeps a slot from being counted twice, in one batch, in
 two, or by two workers at once. A key's table is dropped once the key is destroyed, because its slots can no longer be
 opened. Only ids of slots that opened are recorded. Opening binds the task, so nobody can spoil the slots of one task by
 sending copies of them under another.

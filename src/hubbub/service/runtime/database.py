@@ -3,9 +3,8 @@
 Statements use ``?`` and SQL that both understand. A transaction is durable once its block is left; a failure (disk
 full, read-only, connection lost) rolls it back and raises :class:`StoreFailure`, and the next use reconnects.
 
-The base class of both services' stores: tables, schema version, one connection that writes and one that reads. Every
-store has one row that names the role and the schema version it was written by. The version is checked when a service
-starts, and migrated where a migration exists.
+:class:`Store` has tables, a connection that writes and one that reads, and one row that names the role and the schema
+version it was written by. The version is checked when a service starts, and migrated where a migration exists.
 
 Leases: at most one replica works on a job at a time, and a replica that lost its lease cannot write. A lease ends at a
 time of the database's clock, which all replicas share. Safety does not rely on it: each acquisition draws a higher

@@ -3,8 +3,8 @@
 Paths are relative to the folder of the file. An address is ``host:port`` or ``unix:path``; an empty string disables the
 listener.
 
-The reference of all settings, and the commented settings file that ``hubbub serve init`` writes. Both are generated
-from the fields of the configuration classes, so they name every entry with its current default.
+The reference of all settings, and the commented file that ``hubbub serve init`` writes, are generated from the fields
+of the configuration classes, so they name every entry with its current default.
 """
 
 import dataclasses
