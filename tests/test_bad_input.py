@@ -34,7 +34,6 @@ from hubbub.errors import (
     TooLarge,
     WireError,
 )
-from hubbub.model.privacy import ODDS
 from hubbub.pipeline.records import Packed, SetBits
 from hubbub.planner import Constraints
 
@@ -974,7 +973,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Plan", {"total": BUDGET}, InvalidInput, "total must be of type Total, not Budget"),
     ("Plan", {"curve": 7}, InvalidInput, "curve must be of type PrivacyCurve, not int"),
     ("Plan", {"odds": 0.6}, InvalidInput, "odds must be of type Odds, not float"),
-    *(("Odds", {name: 0.4}, InvalidInput, f"{name} must be in [1/2, 1], got 0.4") for name in ODDS),
+    *(("Odds", {name: 0.4}, InvalidInput, f"{name} must be in [1/2, 1], got 0.4") for name in PLAN.odds.to_document()),
     ("Odds.from_document", {"value": 1}, WireError, "the odds must be an object with exactly the keys …"),
     (
         "Odds.from_document",

@@ -146,7 +146,7 @@ class ProgramFailure(HubbubError):
 class Problem(HubbubError):
     """A request that a service rejects; ``name`` is machine-readable, ``index`` is a bundle's position, from 0.
 
-    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.problems`.
+    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.http`.
 
     >>> print(Problem("busy", "the queue is full", retry_after=2))
     busy: the queue is full

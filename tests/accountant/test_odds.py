@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,9 +15,10 @@ from hubbub.checker.verdict import State
 from hubbub.errors import FalseClaim, WireError
 from hubbub.model.curves import PrivacyCurve
 from hubbub.model.plans import basic_odds
-from hubbub.model.privacy import ODDS, success_rate
+from hubbub.model.privacy import Odds, success_rate
 from hubbub.numeric.binomial import binomial
 
+ODDS = tuple(one.name for one in fields(Odds))
 BIT = hb.Schema.bits(1)
 
 

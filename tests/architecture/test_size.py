@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = [folder for folder in (ROOT / "src" / "hubbub", ROOT / "research") if folder.is_dir()]
 LONGEST = 800
-MEDIAN = 150
+MEDIAN = 250
 TYPE_IGNORES = 3
 
 

@@ -40,16 +40,15 @@ from hubbub.service.provision import (
     provision_all,
     wait_for_addresses,
 )
-from hubbub.service.runtime.admin_client import SETTINGS, command
+from hubbub.service.runtime.admin import SETTINGS, command
 from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.runtime.process import ADDRESSES
-from hubbub.service.runtime.workers import Workers
+from hubbub.service.runtime.workers import Workers, seal_reports
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import KEY_SUFFIX
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
-from hubbub.service.task.sealing_batch import seal_reports
 from hubbub.wire.bundles import HEADER_SIZE
 
 TIMEOUT = 180.0

@@ -10,9 +10,8 @@ from tests.service.system import EPOCH, Client, System
 from hubbub.errors import Problem
 from hubbub.model.privacy import Budget
 from hubbub.pipeline import device
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import Contract, Series
 from hubbub.service.task.manifest import Manifest
-from hubbub.service.task.series import Series
 
 ROUNDS, ROUND_EPOCHS, ACCOUNTS = 3, 720, 14
 OVER = ("closed-round", "series-ended", "closed-task")

@@ -29,10 +29,9 @@ from hubbub.documents import Json, canonical
 from hubbub.errors import Infeasible, InvalidInput, MissingExtra, StoreFailure, WireError
 from hubbub.io.directories import MANIFEST, Manifest, read_directory, write_directory
 from hubbub.pipeline import device
-from hubbub.service.analyzer import exports
 from hubbub.service.analyzer import lake as module
 from hubbub.service.analyzer.lake import MARK, directory_name
-from hubbub.service.runtime.leases import LEASE_SECONDS
+from hubbub.service.runtime.database import LEASE_SECONDS
 from hubbub.service.task.contract import EXPORT, MESSAGE_VIEWS, Contract, SignedContract
 from hubbub.service.task.manifest import Gap
 
@@ -78,8 +77,7 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnalyzerS
 @pytest.fixture
 def kills(monkeypatch: pytest.MonkeyPatch) -> Kills:
     found = Kills(monkeypatch)
-    for one in (module, exports):
-        monkeypatch.setattr(one, "reach", found._reach)
+    monkeypatch.setattr(module, "reach", found._reach)
     return found
 
 

@@ -13,13 +13,12 @@ import hubbub as hb
 from hubbub.accountant.overflow import max_messages, overflow
 from hubbub.errors import WireError
 from hubbub.service.analyzer.results import batch_result, position
+from hubbub.service.analyzer.slots import Verdict
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, PartialTally, count_chunk
-from hubbub.service.analyzer.verdicts import Verdict
 from hubbub.service.estimates import estimate_of
 from hubbub.service.reader import TaskResults, time_of
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Contract, Series
 
 PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
 

@@ -21,9 +21,17 @@ from hubbub.model.privacy import Budget
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import ROUND_GRACE, Contract, SignedContract, load_contract
+from hubbub.service.task.contract import (
+    MAX_SERIES,
+    ROUND_GRACE,
+    Contract,
+    Series,
+    SignedContract,
+    load_contract,
+    round_context,
+    round_contexts,
+)
 from hubbub.service.task.manifest import Manifest
-from hubbub.service.task.series import MAX_SERIES, Series, round_context, round_contexts
 
 ROUNDS, MINIMUM = 3, 6
 PLAN = clear_plan(16, 5)

@@ -15,8 +15,7 @@ from hubbub import StringEstimate
 from hubbub.bits.exact import Buffered
 from hubbub.mechanisms.draws import draw_number
 from hubbub.service.runtime.credentials import derive
-from hubbub.service.shuffler.blocks import seed_secret
-from hubbub.service.shuffler.counters import SlotCipher, read_slots
+from hubbub.service.shuffler.blocks import SlotCipher, read_slots, seed_secret
 
 VALUES = ["crash at 0x1f"] * 40 + ["out of memory"] * 25 + ["canary-of-one-holder"] + [None] * 4
 SYSTEMS = [pytest.param("sqlite"), pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.long])]

@@ -19,8 +19,7 @@ from hubbub.errors import Infeasible, InvalidInput
 from hubbub.model.privacy import Budget
 from hubbub.model.questions import Question
 from hubbub.service.reader import COLUMNS, TaskResults, to_csv, to_parquet
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Contract, Series
 
 N = 40
 QUESTIONS: dict[str, Question] = {

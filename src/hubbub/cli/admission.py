@@ -13,8 +13,8 @@ from hubbub.cli.options import json_option
 from hubbub.errors import WireError, check_whole
 from hubbub.io.files import check_destination, read_text
 from hubbub.service import provision
-from hubbub.service.runtime.admin_client import SETTINGS
-from hubbub.service.runtime.secretfiles import write_file
+from hubbub.service.runtime.admin import SETTINGS
+from hubbub.service.runtime.credentials import write_file
 from hubbub.service.task.admission import KINDS, Admission, TicketKey
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.tokens import KEY_SIZE
@@ -121,7 +121,7 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     \b
     Example: hubbub serve key issuer -o token.key
     """
-    from hubbub.service.issuer.app import add_key  # noqa: PLC0415 (loads the HTTP server)
+    from hubbub.service.issuer import add_key  # noqa: PLC0415 (loads the HTTP server)
 
     if output is not None:
         # Before anything is created: a key whose public part was not written would be left behind.

@@ -19,12 +19,11 @@ from hubbub.io.files import read_text
 from hubbub.io.policy import Policy, Summary
 from hubbub.pipeline.records import Bodies, Collection
 from hubbub.pipeline.rows import one_person
-from hubbub.service.issuance import HttpIssuer
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import KINDS
+from hubbub.service.runtime.http import KINDS
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
-from hubbub.service.transport import HttpTransport, printable
+from hubbub.service.transport import HttpIssuer, HttpTransport, printable
 from hubbub.service.uploader import Record, Sent, Uploader
 
 BLOCK = 1 << 10

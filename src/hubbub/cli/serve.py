@@ -21,8 +21,7 @@ from hubbub.io.files import naming, read_text, write_text
 from hubbub.planner.recompute import verify
 from hubbub.report.influence import described_weight
 from hubbub.service import provision
-from hubbub.service.runtime.admin import COMMANDS, Command
-from hubbub.service.runtime.admin_client import command
+from hubbub.service.runtime.admin import COMMANDS, Command, command
 from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.runtime.settings import SHUFFLER_ROLES
 from hubbub.service.task.contract import Contract, SignedContract, verify_series

@@ -17,8 +17,9 @@ from starlette.staticfiles import StaticFiles
 
 from hubbub.documents import Json, parse
 from hubbub.errors import HubbubError
+from hubbub.service.runtime.http import App
 from hubbub.studio.desk import Desk, Forgotten
-from hubbub.studio.guard import LARGEST, App, Guard
+from hubbub.studio.guard import LARGEST, Guard
 from hubbub.studio.site import PAGES, STATIC, Page, rendered
 from hubbub.studio.workers import Workers
 

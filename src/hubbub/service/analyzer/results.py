@@ -35,12 +35,11 @@ from hubbub.results.estimate import achieved_guarantee, estimate, estimate_surve
 from hubbub.results.strings import estimate_strings
 from hubbub.results.surveys import SurveyEstimate
 from hubbub.service.analyzer.shown import ShownStrings
+from hubbub.service.analyzer.slots import messages_per_client
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
-from hubbub.service.analyzer.verdicts import messages_per_client
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import Contract, Spending
 from hubbub.service.task.manifest import Gap
-from hubbub.service.task.series import Spending
 
 FORMAT = "hubbub result 3"
 LEVEL = 0.95

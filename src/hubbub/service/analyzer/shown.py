@@ -15,8 +15,8 @@ from hubbub.errors import SealError
 from hubbub.model.plans import Plan
 from hubbub.pipeline.string_tallies import StringTally
 from hubbub.service.task.contract import PEOPLE_SIZE, Contract
+from hubbub.service.task.keylist import tag_key
 from hubbub.service.task.sealing import slot_key
-from hubbub.service.task.tagkeys import tag_key
 from hubbub.wire.strings import StringOpener, StringSlots
 
 BAD_NUMBER, REPEATED, UNKNOWN_KEY = "bad_number", "repeated", "cannot_open"

@@ -1,4 +1,6 @@
-"""Requests for evaluations of blinded elements, and the responses, as they travel between client, relay and analyzer.
+"""Collections of strings: their terms in a contract, and the messages of an evaluation.
+
+Requests for evaluations of blinded elements, and the responses, as they travel between client, relay and analyzer.
 
     request   analyzer's key id u16 | 1 to 64 times: admission 0, 32 or 354, blinded element
     response  the evaluated elements in the same order | proof 64
@@ -8,11 +10,51 @@ belongs to: its token, or its evaluation ticket, whose key is not the one of tic
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from hubbub.errors import WireError, check_whole, reject
-from hubbub.oprf import SUITES, Evaluation, suite_named
+from hubbub.documents import Document, Whole, check_fields
+from hubbub.errors import WireError, check_choice, check_whole, reject
+from hubbub.oprf import SUITES, Evaluation, p256, ristretto, suite_named
+from hubbub.service.task.admission import check_issuer
 from hubbub.wire.bundles import ADMISSION_SIZES
+
+MAX_HOURLY = 10**12
+"""Largest number of evaluations of one key in an hour."""
+MAX_PER_CLIENT = 100
+PER_CLIENT = 4
+"""Default number of evaluations of one client and key: the answer, and a few lost ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringTerms(Document):
+    """The agreement of operators and clients on a collection of strings, besides the plan.
+
+    Every evaluation lets whoever asks test one string against all slots of a key. The caps bound what a dictionary
+    attack can test: ``evaluations`` for everybody together in an hour, ``per_client`` for each admission.
+    """
+
+    WHAT = "the terms of strings"
+    group: str
+    """The suite of RFC 9497: ristretto255-SHA512, or P256-SHA256 where the analyzer has no libsodium."""
+    relay: str
+    """The host name of the relay, whose operator is neither the analyzer's nor the shuffler's."""
+    evaluations: Annotated[int, Whole(1, MAX_HOURLY)]
+    """Most evaluations under one key of the analyzer within an hour."""
+    per_client: Annotated[int, Whole(1, MAX_PER_CLIENT)] = PER_CLIENT
+    """Most evaluations of one ticket or token under one key; with open admission, nothing tells clients apart."""
+
+    def __post_init__(self) -> None:
+        check_choice("group", self.group, tuple(SUITES))
+        if not isinstance(self.relay, str):
+            reject("relay", "be a host name")
+        check_issuer(self.relay)
+        check_fields(self)
+
+
+def default_group() -> str:
+    """Return the group that this machine computes in: ristretto255 with libsodium, P-256 without it."""
+    return str(ristretto.NAME if ristretto.available() else p256.NAME)
+
 
 EVALUATION_TYPE = "application/hubbub-evaluation"
 """The media type of requests and responses."""

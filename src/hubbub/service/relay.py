@@ -1,13 +1,16 @@
-"""The relay's HTTP interface: the requests of clients, forwarded without anything that could name their senders.
+"""The relay: it forwards requests of clients to shuffler and analyzer, and strips everything that could name them.
 
-A request is made anew from its method, its path and its body. No header of the client is passed on, not even that of a
+The relay's HTTP interface: the requests of clients, forwarded without anything that could name their senders. A request
+is made anew from its method, its path and its body. No header of the client is passed on, not even that of a
 conditional request, because a value that a service gave to one client would name this client later. Of a response, only
 status, media type, ``retry-after`` and body are passed back. The relay stores and logs nothing.
 """
 
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 from starlette.requests import Request
@@ -15,10 +18,14 @@ from starlette.responses import Response
 
 from hubbub.errors import Problem
 from hubbub.oprf import SUITES
-from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
-from hubbub.service.runtime.problems import MEDIA_TYPE as PROBLEM_TYPE
-from hubbub.service.runtime.ratelimit import RateLimiter
-from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_EVALUATIONS, MAX_REQUEST_SIZE
+from hubbub.service.program import public_context
+from hubbub.service.runtime.http import MEDIA_TYPE as PROBLEM_TYPE
+from hubbub.service.runtime.http import App, Endpoint, RateLimiter, allow_origins, body_of, routed, task_of
+from hubbub.service.runtime.metrics import Metrics, operations_app
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
+from hubbub.service.runtime.server import Listener
+from hubbub.service.runtime.settings import RelayConfig
+from hubbub.service.task.strings import EVALUATION_TYPE, MAX_EVALUATIONS, MAX_REQUEST_SIZE
 from hubbub.service.transport import MEDIA_TYPE
 
 MAX_UPLOAD = 1 << 20
@@ -60,7 +67,7 @@ def relay_app(clients: Mapping[str, httpx.AsyncClient], limiter: RateLimiter | N
 
 def _endpoint(route: Route, client: httpx.AsyncClient, limiter: RateLimiter | None) -> Endpoint:
     async def forward(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task").hex()
+        task = task_of(request).hex()
         if limiter is not None:
             address = limiter.address(request.scope)
             if address is not None and not limiter.take(address, _weight(route, request), now=time.monotonic()):
@@ -101,3 +108,60 @@ async def _forwarded(
     passed = {"retry-after": wait} if wait.isascii() and wait.isdigit() and len(wait) <= 5 else {}
     media_type = kind if kind in _RESPONSE_TYPES else None
     return Response(bytes(content), response.status_code, passed, media_type)
+
+
+UPSTREAM_SECONDS = 30.0
+"""Seconds after which a service that does not respond counts as unreachable."""
+_UPSTREAM_CONNECTIONS = 100
+
+
+def connection(url: str, authority: Path | None) -> httpx.AsyncClient:
+    """Return the connections to a service: the same headers for everybody, no cookies, no settings of the machine."""
+    verify = ssl.create_default_context(cafile=authority) if url.startswith("https:") else True
+    return httpx.AsyncClient(
+        base_url=url.rstrip("/"),
+        verify=verify,
+        timeout=httpx.Timeout(UPSTREAM_SECONDS, connect=5.0),
+        limits=httpx.Limits(max_connections=_UPSTREAM_CONNECTIONS, keepalive_expiry=60.0),
+        headers={"user-agent": ""},
+        trust_env=False,
+    )
+
+
+class RelayProgram:
+    """The relay with the given settings; it has no store, no keys and no periodic tasks."""
+
+    def __init__(self, config: RelayConfig) -> None:
+        self.config, self.common = config, config.common
+        self._folder = ServiceFolder(config.common.folder, "relay")
+        self._draining = False
+
+    def listeners(self) -> list[Listener]:
+        """Return the listeners for clients and for operators."""
+        config = self.config
+        urls = {"shuffler": config.shuffler, "analyzer": config.analyzer}
+        clients = {name: connection(url, config.authority) for name, url in urls.items()}
+        limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
+        app = allow_origins(relay_app(clients, limiter if config.rate else None), config.origins, "content-type")
+        public = public_context(config.certificate, config.certificate_key)
+        metrics = Metrics(lambda: {"draining": float(self._draining)})
+        return [
+            Listener("requests", app, config.listen, context=public, connections=self.common.connections),
+            Listener("operations", operations_app(metrics, self.ready), config.operations),
+        ]
+
+    def loops(self) -> list[PeriodicTask]:
+        """Return no periodic tasks."""
+        return []
+
+    def ready(self) -> bool:
+        """Return True if requests are forwarded; that the services respond is for their own operators to watch."""
+        return not self._draining
+
+    def drain(self) -> None:
+        """Report that no more requests are wanted."""
+        self._draining = True
+
+    def close(self) -> None:
+        """Unlock the folder; the connections belong to the event loop, and end with the process."""
+        self._folder.close()
