@@ -9,12 +9,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from hubbub.bits import device
 from hubbub.bits.exact import poisson
 from hubbub.model.fakes import Fakes
 from hubbub.model.protocol import GRID, Noise
 from hubbub.model.questions import Column
+
+if TYPE_CHECKING:
+    from hubbub.numeric.population import CountNoise
 
 Source = Callable[[int], bytes]
 
@@ -29,10 +33,39 @@ class Flip:
     whole: bool
     """True if a message is a whole record, otherwise the index of one set bit."""
 
+    @property
+    def gain(self) -> float:
+        """Messages with a label that one person with it adds to those of people without it, in the mean."""
+        return self.copies * (1 - 2 * self.noise.q)
+
+    def variance(self, n: int, batches: int = 1) -> float:
+        """Return s² of the counts of n people, whose covariance is s²·(I − J/size): each has one label of the column.
+
+        >>> Flip(Column("", 0, 5), Noise(m=Fakes.poisson(0.5)), 1, False).variance(1000)
+        100.0
+        """
+        noise = self.noise
+        if noise.shuffler_fakes is not None:
+            return batches * noise.shuffler_fakes.variance
+        if noise.user_fakes is not None:
+            return n * noise.user_fakes.mean / self.column.size
+        return n * noise.q * (1 - noise.q) / (1 - 2 * noise.q) ** 2
+
+    def observed_variance(self, n: int, messages: float, batches: int) -> tuple[float, float]:
+        """Return s² given the number of messages, which tells that of users' fakes, and its growth with the counts."""
+        if self.noise.user_fakes is not None:
+            return max(0.0, messages - n) / self.column.size, 0.0
+        return self.variance(n, batches), 0.0
+
+    def count_noise(self, n: int, variance: float, batches: int) -> "CountNoise":
+        """Return the error of one count of a known total, given s²; without its distribution for 0 batches."""
+        from hubbub.mechanisms.noise import column_noise  # noqa: PLC0415 (devices run without numpy)
+
+        return column_noise(self.noise, self.column.size, n, variance, self.gain, batches)
+
     def sample_one(self, bits: int, fakes: int, entropy: Source) -> list[int]:
         """Return the messages of one person, given the record and the number of fakes if that is fixed, in no order.
 
-        >>> from hubbub.model.protocol import Noise
         >>> Flip(Column("", 4, 3), Noise(m=Fakes.laplace(2.0, 25)), 1, False).sample_one(0b100, 0, bytes)
         [6]
         """

@@ -3,9 +3,9 @@
 from hubbub.mechanisms.flip import Flip
 from hubbub.mechanisms.response import Response
 from hubbub.mechanisms.threshold import Threshold
-from hubbub.model.plans import Plan
 from hubbub.model.protocol import Noise, Protocol
 from hubbub.model.questions import Column
+from hubbub.model.schema import Schema
 
 Mechanism = Flip | Response | Threshold
 
@@ -23,7 +23,11 @@ def mechanism(protocol: Protocol, column: Column, noise: Noise) -> Mechanism:
     return Flip(column, noise, protocol.k, protocol.sends_records)
 
 
-def mechanisms(plan: Plan) -> list[Mechanism]:
-    """Return the mechanism of every column of a plan."""
-    each = zip(plan.schema.columns, plan.protocol.noise, strict=True)
-    return [mechanism(plan.protocol, column, noise) for column, noise in each]
+def mechanisms(protocol: Protocol, schema: Schema) -> list[Mechanism]:
+    """Return the mechanism of every column."""
+    return [mechanism(protocol, column, noise) for column, noise in zip(schema.columns, protocol.noise, strict=True)]
+
+
+def label_mechanisms(protocol: Protocol, schema: Schema) -> list[Flip | Response]:
+    """Return the mechanism of every column of labels; strings have none."""
+    return [one for one in mechanisms(protocol, schema) if not isinstance(one, Threshold)]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hubbub.bits import device
+from hubbub.errors import reject
 from hubbub.mechanisms.flip import Source
 from hubbub.model.protocol import GRID, Noise
 from hubbub.model.questions import Column
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hubbub.bits.entropy import Entropy
+    from hubbub.numeric.population import CountNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,38 @@ class Response:
     def change(self) -> int:
         """The probability that the category is another one, in units of 1/GRID."""
         return (self.column.size - 1) * self.noise.flip_numerator
+
+    @property
+    def gain(self) -> float:
+        """Messages with a label that one person with it adds to those of people without it, in the mean."""
+        return 1 - self.column.size * self.noise.q
+
+    def variance(self, n: int, batches: int = 1) -> float:
+        """Return s² of the counts of n people, whose covariance is s²·(I − J/size), at the data where it is largest.
+
+        >>> Response(Column("", 0, 2), Noise(0.25)).variance(300)
+        450.0
+        """
+        from hubbub.numeric.estimation import category_variance  # noqa: PLC0415 (devices run without numpy)
+
+        size = self.column.size
+        if self.noise.q * size >= 1:
+            reject("q", f"be below 1/{size} for an attribute of {size} categories", self.noise.q)
+        return float(category_variance([0, n], n, self.noise.q, size).max()) * size / (size - 1)
+
+    def observed_variance(self, n: int, messages: float, batches: int) -> tuple[float, float]:
+        """Return s² of empty categories, and its growth with the counts: none for two categories."""
+        if self.column.size == 2:
+            return self.variance(n), 0.0
+        return n * self.noise.q / self.gain**2, self.column.size * self.noise.q / self.gain
+
+    def count_noise(self, n: int, variance: float, batches: int) -> "CountNoise":
+        """Return the error of one count, which follows from n alone."""
+        from hubbub.numeric.estimation import category_variance  # noqa: PLC0415 (devices run without numpy)
+        from hubbub.numeric.population import CountNoise  # noqa: PLC0415
+
+        empty, one = category_variance([0, 1], n, self.noise.q, self.column.size).tolist()
+        return CountNoise(variance=empty, gain=self.gain, growth=one - empty, flip=self.noise.q)
 
     def sample_one(self, bits: int, fakes: int, entropy: Source) -> list[int]:
         """Return the message of one person, given the record of a single category."""

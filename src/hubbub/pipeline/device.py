@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from hubbub.bits import device
 from hubbub.errors import check_type, reject
 from hubbub.mechanisms.flip import Source
-from hubbub.mechanisms.mechanism import mechanisms
-from hubbub.mechanisms.threshold import Threshold
+from hubbub.mechanisms.mechanism import label_mechanisms
 from hubbub.model.plans import Plan, check_share
 from hubbub.model.releases import PEOPLE
 from hubbub.model.schema import Schema
@@ -84,8 +83,7 @@ def _share(plan: Plan, requested: int | None) -> int:
 def _sent(parts: Iterable[int], plan: Plan, share: int, entropy: Source) -> list[bytes]:
     """Return the payloads in random order: it must not tell the answers from the fakes, nor one copy from another."""
     sent: list[int] = []
-    for one, part in zip(mechanisms(plan), parts, strict=True):
-        assert not isinstance(one, Threshold)
+    for one, part in zip(label_mechanisms(plan.protocol, plan.schema), parts, strict=True):
         sent += one.sample_one(part, share, entropy)
     _permute(sent, entropy)
     size = plan.payload

@@ -19,9 +19,8 @@ from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
 from hubbub.mechanisms.flip import Flip
-from hubbub.mechanisms.mechanism import mechanisms
+from hubbub.mechanisms.mechanism import label_mechanisms
 from hubbub.mechanisms.response import Response
-from hubbub.mechanisms.threshold import Threshold
 from hubbub.model.plans import Plan, check_share
 from hubbub.model.protocol import GRID, Fakes
 from hubbub.model.schema import Schema
@@ -68,7 +67,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
 
 def _sampled(collection: Collection, plan: Plan, share: int, entropy: Entropy) -> Iterator[NDArray[Any]]:
     """Yield the messages of a collection, column after column."""
-    for place, one in enumerate(mechanisms(plan)):
+    for place, one in enumerate(label_mechanisms(plan.protocol, plan.schema)):
         match one:
             case Response():
                 yield one.sample(collection.answers(place), entropy)
@@ -79,8 +78,6 @@ def _sampled(collection: Collection, plan: Plan, share: int, entropy: Entropy) -
                     yield from _flipped_answers(one, collection.answers(place), fakes, entropy)
                 else:
                     yield from _flipped_records(one, collection, fakes, entropy)
-            case Threshold():  # its rows have been returned
-                pass
             case _:
                 assert_never(one)
 
