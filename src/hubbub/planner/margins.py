@@ -30,6 +30,7 @@ from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
 from hubbub.mechanisms.design import answers_gamma, tables
 from hubbub.mechanisms.design import places as places_of
 from hubbub.mechanisms.errors import QuestionError, answer_variances, question_errors
+from hubbub.mechanisms.mechanism import label_mechanisms
 from hubbub.mechanisms.noise import (
     count_noise,
     fake_noise,
@@ -39,6 +40,7 @@ from hubbub.mechanisms.noise import (
     total_noise,
     users_shown,
 )
+from hubbub.mechanisms.response import Response
 from hubbub.model.fakes import Fakes
 from hubbub.model.plans import MAX_ROUNDS, Plan
 from hubbub.model.privacy import Budget
@@ -53,7 +55,7 @@ from hubbub.numeric.tails import ErrorSums
 from hubbub.planner.baselines import central_noise
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.precision import LEVEL, WINDOW, normal_quantile
-from hubbub.results.answers import answer_noise, excess_of
+from hubbub.results.answers import excess_of
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -539,12 +541,11 @@ def _question(plan: Plan, error: QuestionError, miss: float) -> float:
 def _single(plan: Plan, place: int, miss: float) -> float:
     """Return the margin of a count of one attribute."""
     schema, protocol, n = plan.schema, plan.protocol, plan.n
-    size, noise, category = schema.attributes[place].size, protocol.noise[place], protocol.sends_category
-    variance = answer_variances(schema, protocol, n)[place]
-    gain = 1 - (size if category else 2) * noise.q
-    error = answer_noise(noise, size, n, variance, gain, category=category, batches=1)
+    one = label_mechanisms(protocol, schema)[place]
+    size, noise, gain = one.column.size, one.noise, one.gain
+    error = one.count_noise(n, one.variance(n), 1)
     deviation = math.sqrt(error.variance + max(0.0, n * error.growth))
-    if not category:
+    if not isinstance(one, Response):
         return _of_total(Schema.one_hot(size), Protocol(noise.q, m=noise.m, release="bits"), n, miss)
     if gain * deviation <= LITTLE:
         flips = _Flips(n, 1, 1 - (size - 1) * noise.q, noise.q, gain * deviation)
