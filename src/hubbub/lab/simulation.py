@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import BatchTooSmall, check_type, check_whole, reject
-from hubbub.lab.mechanisms import Column, columns, fakes_of
+from hubbub.lab.mechanisms import Column, ShufflerFakes, columns, fakes_of
 from hubbub.lab.populations import Rng, draw_from, generator
 from hubbub.mechanisms.chances import drawn_by
 from hubbub.model.plans import Plan
@@ -99,11 +99,12 @@ def _records(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng
 
 def _bits(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw the counts of split bits, each of which is a message."""
-    law, shape = fakes_of(column.noise), (times, true.size)
-    clear, fakes = np.zeros(shape, np.int64), np.zeros(times, np.int64)
-    if law.among:
-        clear, fakes = law.draw(n, column.schema, times, rng)
-    counts = _flipped(k * true + clear, k * n + fakes, column.noise.q, rng) + law.add(shape, rng)
+    source, shape = fakes_of(column.noise), (times, true.size)
+    if isinstance(source, ShufflerFakes):
+        own = np.broadcast_to(k * true, shape)
+        counts = _flipped(own, np.full(times, k * n), column.noise.q, rng) + source.add(shape, rng)
+        return counts, counts.sum(axis=1)
+    counts, _ = _records(true, n, column, k, times, rng)
     return counts, counts.sum(axis=1)
 
 

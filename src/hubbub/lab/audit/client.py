@@ -188,17 +188,17 @@ def _flip_p(counts: Floats, totals: Floats, chance: Floats | float, variance: Fl
 
 def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     model = MessageModel(plan)
-    law = model.fakes
-    if not isinstance(law, UserFakes) or not model.linked:
+    source = model.fakes
+    if not isinstance(source, UserFakes) or not model.linked:
         return []
-    m = law.distribution
+    m = source.distribution
     sizes = np.array([sample.values for sample in samples])
     drawn = np.array([sample.fakes.sum() for sample in samples])
     values, total = int(sizes.sum()), int(drawn.sum())
     (place,), smallest = worst(normal_p((drawn - sizes * m.mean) / np.sqrt(np.maximum(sizes * m.variance, 1e-9))))
     where = f"value: {samples[place].probe.name}"
     return [
-        finding("client", "fakes per user", "all values", total / values, m.mean, float(law.p(total, values))),
+        finding("client", "fakes per user", "all values", total / values, m.mean, float(source.p(total, values))),
         finding("client", "fakes per value", where, drawn[place] / sizes[place], m.mean, smallest),
     ]
 
@@ -413,7 +413,7 @@ def examine_mixed(mixed: Mixed, plan: Plan) -> tuple[list[Finding], bool | None]
         return found, None
     chosen = tested_bits(plan.schema.width)
     truth = mixed.records[:, chosen].astype(np.bool_)
-    shown = model.whole.shown(mixed.messages, chosen)
+    shown = model.form.shown(mixed.messages, chosen)
     aligned = [rows ^ truth for rows in _layouts(shown, len(truth), plan.protocol.k)]
     in_order = _in_order(aligned, truth, model)
     if in_order is None or not in_order[1]:

@@ -370,7 +370,7 @@ def _earlier(samples: Sequence[Sample], model: MessageModel, level: float) -> li
         return []
     both, first, second, size = tables[i]
     expected = float((first[:, j] * second[:, j] / size[:, j]).sum())
-    unit = model.whole.unit_name(chosen[j])
+    unit = model.unit_name(chosen[j])
     seen = f"{int(both[:, j].sum()):,} of {int(size[:, j].sum()):,} pairs of messages, expected {expected:,.4g}"
     if names[i] == "in another copy":
         text = f"the copies of a record are not independent: {unit} is flipped in both copies in {seen}"
@@ -635,15 +635,15 @@ def wrong_fakes(samples: Sequence[Sample], model: MessageModel, level: float) ->
 
 
 def _number_of_fakes(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:
-    law = model.fakes
-    if not isinstance(law, UserFakes) or not model.linked:
+    source = model.fakes
+    if not isinstance(source, UserFakes) or not model.linked:
         return []
-    m = law.distribution
+    m = source.distribution
     sizes = np.array([one.values for one in samples])
     drawn = np.array([one.fakes.sum() for one in samples])
     names = ["users", *(f"users with the value: {one.probe.name}" for one in samples)]
     totals, people = np.concatenate([[drawn.sum()], drawn]), np.concatenate([[sizes.sum()], sizes])
-    adjusted = holm(law.p(totals, people))
+    adjusted = holm(source.p(totals, people))
     i = 0 if adjusted[0] <= level else int(np.argmin(adjusted))
     if adjusted[i] > level:
         return []
