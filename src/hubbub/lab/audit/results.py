@@ -209,13 +209,12 @@ def _tiles(found: Audit) -> list[tuple[str, str]]:
 
 
 def _table(found: Audit) -> Table:
-    rows, marks = [], []
-    for one in found.findings:
-        bad = one.violates(found.level)
-        at_least, at_most, chance = ("≥ ", "≤ ", "") if one.bound else ("", "", f"{one.p:.2g}")
-        figures = (f"{at_least}{one.observed:.4g}", f"{at_most}{one.allowed:.4g}", chance)
-        rows.append((f"{one.part}: {one.name}", one.where, *figures, "violated" if bad else "ok"))
-        marks.append("alarm" if bad else "")
+    bad = [one.violates(found.level) for one in found.findings]
+    rows = [
+        (f"{one.part}: {one.name}", one.where, *one.figures, "violated" if wrong else "ok")
+        for one, wrong in zip(found.findings, bad, strict=True)
+    ]
+    marks = ["alarm" if wrong else "" for wrong in bad]
     return Table(("test", "worst at", "observed", "expected", "p", "result"), rows, marks)
 
 
