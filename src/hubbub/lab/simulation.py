@@ -73,21 +73,21 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
-    step, fakes = max(1, _CELLS // width), plan.protocol.fixed_fakes
+    step, fakes, parts = max(1, _CELLS // width), plan.protocol.fixed_fakes, columns(plan)
     while left:
         now = min(step, left)
         left -= now
-        counts, messages = _draw(true.astype(np.int64), n, plan, now, rng)
+        counts, messages = _draw(true.astype(np.int64), n, plan, parts, now, rng)
         counts.setflags(write=False)
         for row, total in zip(counts, messages.tolist(), strict=True):
             yield Tally(plan=plan.id, n=n, fakes=fakes, messages=total, batches=1, smallest_batch=n, counts=row)
 
 
-def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+def _draw(true: Numbers, n: int, plan: Plan, parts: list[Column], times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw a row of counts and the total number of messages for each repetition."""
     draw, k = _RELEASED[plan.protocol.release], plan.protocol.k
-    parts = [draw(one.of(true), n, one, k, times, rng) for one in columns(plan)]
-    counts, messages = (list(part) for part in zip(*parts, strict=True))
+    drawn = [draw(one.of(true), n, one, k, times, rng) for one in parts]
+    counts, messages = (list(part) for part in zip(*drawn, strict=True))
     return np.concatenate(counts, axis=1), np.asarray(sum(messages), np.int64)
 
 
