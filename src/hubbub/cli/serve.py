@@ -215,21 +215,6 @@ def analyzer(settings: Path, unsafe_test: bool) -> None:
     provision.run_role("analyzer", settings, {"unsafe_test": True} if unsafe_test else None)
 
 
-@serve.command()
-@settings_argument
-def relay(settings: Path) -> None:
-    """Run the relay of a settings file until SIGTERM or Ctrl-C.
-
-    A collection of strings needs a relay, because equal strings have equal bytes: a shuffler that also sees addresses
-    learns who sent equal strings. The relay passes requests on without addresses and without any header of the client,
-    and stores nothing. Its operator is neither that of the shuffler nor that of the analyzer.
-
-    \b
-    Example: hubbub serve relay /var/lib/hubbub-relay/settings.toml
-    """
-    provision.run_role(provision.RELAY, settings)
-
-
 @serve.command("all")
 @folder_argument
 @click.option("--plan", "plan_path", metavar="FILE", help="The plan; required if the folder is new.")
@@ -299,6 +284,21 @@ serve.add_command(admissions.ticket)
 serve.add_command(admissions.key)
 serve.add_command(admissions.evaluation_key)
 serve.add_command(admissions.issuer)
+
+
+@serve.command()
+@settings_argument
+def relay(settings: Path) -> None:
+    """Run the relay of a settings file until SIGTERM or Ctrl-C.
+
+    A collection of strings needs a relay, because equal strings have equal bytes: a shuffler that also sees addresses
+    learns who sent equal strings. The relay passes requests on without addresses and without any header of the client,
+    and stores nothing. Its operator is neither that of the shuffler nor that of the analyzer.
+
+    \b
+    Example: hubbub serve relay /var/lib/hubbub-relay/settings.toml
+    """
+    provision.run_role(provision.RELAY, settings)
 
 
 @serve.group()
