@@ -28,7 +28,7 @@ from hubbub.pipeline.tally import tally
 from hubbub.report import render
 from hubbub.report.report import Report, Section, Table
 from hubbub.report.survey_results import question_blocks, shown
-from hubbub.report.survey_words import described_error, described_questions
+from hubbub.report.words import described_error, described_questions
 from hubbub.results.counts import Estimate
 from hubbub.results.cross import CrossEstimate
 from hubbub.results.estimate import estimate_survey

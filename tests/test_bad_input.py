@@ -218,7 +218,6 @@ SUBJECTS = {
             "delta": 1e-6,
             "honest_fraction": 1.0,
             "trust": "shuffling",
-            "rigorous": False,
         },
     ),
     "achieved_guarantee": Subject(hb.achieved_guarantee, {"tally": TALLY, "plan": PLAN}),
@@ -819,13 +818,6 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("account", {"delta": "1e-6"}, InvalidInput, "delta must be a number in [0, 1), got '1e-6'"),
     ("account", {"honest_fraction": 0}, InvalidInput, "honest_fraction must be in (0, 1], got 0.0"),
     ("account", {"trust": None}, InvalidInput, "trust must be …"),
-    ("account", {"rigorous": 1}, InvalidInput, "rigorous must be True or False, got 1"),
-    (
-        "account",
-        {"rigorous": True},
-        InvalidInput,
-        "rigorous must be False except for shuffled single bits in one copy without fakes, got True",
-    ),
     (
         "account",
         {"schema": BITS, "protocol": hb.Protocol(0.1, release="category")},

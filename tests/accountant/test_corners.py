@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 from flint import arb, arb_poly, ctx
+from tests.accountant.balls import ball_delta
 
 from hubbub.accountant import account
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.quadrature import positive_mean
-from hubbub.accountant.rigorous import ball_delta
 from hubbub.accountant.theorems import attacks, bit, category, records
 from hubbub.accountant.theorems.records import blankets
 from hubbub.model.privacy import Basis

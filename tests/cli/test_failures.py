@@ -347,7 +347,6 @@ BAD = [
     ("account --bits 3 -n 100 --q 0.1 --k 0 --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --release category --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --honest nan --delta 1e-6 -o out", USAGE),
-    ("account --bits 3 -n 100 --q 0.1 --delta 1e-6 --rigorous -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --m poisson:-1 --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 0 --q 0.1 --delta 1e-6 -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --q 0.6 -o out", USAGE),

@@ -228,12 +228,6 @@ def test_missing_packages_are_named(missing: str, method: str, message: str, mon
 @pytest.mark.parametrize(
     ("missing", "feature", "extra", "use"),
     [
-        (
-            "flint",
-            "Rigorous accounting",
-            "rigorous",
-            lambda: hb.account(hb.Protocol(0.1), hb.Schema.bits(1), 9, delta=0.1, rigorous=True),
-        ),
         ("psycopg", "A PostgreSQL store", "postgres", lambda: Postgres("postgresql://nowhere")),
     ],
 )

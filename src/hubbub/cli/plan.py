@@ -39,7 +39,6 @@ used_trust_option = click.option(
 @options.protocol_options
 @options.honest_option
 @used_trust_option
-@click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
 @options.output_option("Also write the plan with these parameters")
 @options.json_option
 def account(
@@ -53,7 +52,6 @@ def account(
     release: Release,
     honest_fraction: float,
     trust: TrustModel,
-    rigorous: bool,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -70,7 +68,7 @@ def account(
         "trust": trust,
     }
     with screen.waiting("accounting"):
-        guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **request)
+        guarantee = accountant.account(protocol, schema, n, **request)
         if output:
             write_plan(planner.plan_from(schema, n, protocol, **request), output)
     if as_json:

@@ -23,8 +23,6 @@ from hubbub.pipeline.records import Collection
 _ACTIONS = {"missing": "became --missing", "other": "became --other", "skipped": "skipped", "failed": "not accepted"}
 """Words for what happened to a record, in the list of --rejects."""
 
-SURVEY_HINT = "correct the record, or use --on-error skip and --rejects; records are counted from 1"
-
 
 @dataclass(frozen=True, slots=True)
 class ValuesOptions:
@@ -45,12 +43,7 @@ class ValuesOptions:
             blocks = read_values(
                 path, schema, form=self.form, column=self.column, block=block, policy=self.policy, summary=summary
             )
-            try:
-                yield blocks, summary
-            except InvalidRecord as error:
-                if schema.named and len(getattr(error, "__notes__", ())) == 1:
-                    error.add_note(SURVEY_HINT)
-                raise
+            yield blocks, summary
 
     def check_rejects(self, *files: str) -> None:
         """Raise if the list of --rejects cannot be written, or would replace one of these files."""

@@ -30,12 +30,9 @@ def verify(ctx: click.Context, file: str, as_json: bool) -> None:
     """
     with naming(file):
         verdict = verdicts.check(read_text(file))
-    if as_json:
-        screen.print_json(_record(verdict))
-    else:
-        rows = [("plan", f"{verdict.plan[:8]}…"), ("verdict", verdict.state.value)]
-        rows += [(part.name, f"{part.state.value}: {part.reason}") for part in verdict.parts]
-        screen.console().print(screen.facts([*rows, ("not checked", UNCHECKED)]))
+    rows = [("plan", f"{verdict.plan[:8]}…"), ("verdict", verdict.state.value)]
+    rows += [(part.name, f"{part.state.value}: {part.reason}") for part in verdict.parts]
+    screen.show(_record(verdict), [*rows, ("not checked", UNCHECKED)], as_json=as_json)
     ctx.exit(CODES[verdict.state])
 
 

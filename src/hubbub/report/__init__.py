@@ -4,7 +4,8 @@
 - ``figures``: a chart, in a page or as a file; ``charts``: curves and dots; ``rows``: counts, errors, the frontier;
 - ``results``: estimates, joint tables and comparisons as tables and pages; ``results_charts``: their charts;
 - ``survey_results``, ``survey_charts``: the same for surveys; ``strings``: for strings that nobody listed;
-- ``words``: plans and guarantees in words;
+- ``sentences``: what differs by mechanism and by question; ``words``: plans and guarantees in words;
+- ``explanation``, ``plan_report``: a plan for readers who are not engineers;
 - ``report``: a report as data; ``html``: that report, or parts of it, as one self-contained page.
 """
 

@@ -5,20 +5,18 @@ from dataclasses import dataclass, field
 
 from hubbub import planner
 from hubbub.errors import check_type
-from hubbub.mechanisms.errors import question_errors
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import success_rate
 from hubbub.planner.margins import overall_margin
 from hubbub.report import explanation
 from hubbub.report.explanation import one_in
-from hubbub.report.influence import described_weight
 from hubbub.report.report import Block, Facts, Figure, Report, Section, Table
 from hubbub.report.results import excess_sentence, percent, private
 from hubbub.report.rows import TRUST, estimate_chart
+from hubbub.report.sentences import batch_fakes
 from hubbub.report.strings import strings_blocks
-from hubbub.report.survey_explanation import survey_margin
 from hubbub.report.survey_results import question_blocks
-from hubbub.report.survey_words import batch_fakes, described_error, described_questions
+from hubbub.report.words import described_error, described_questions, described_weight
 from hubbub.results.counts import Estimate
 from hubbub.results.strings import StringEstimate
 from hubbub.results.surveys import SurveyEstimate
@@ -118,11 +116,9 @@ def _rests(plan: Plan) -> list[str]:
 def _margin(plan: Plan) -> tuple[str, str]:
     """Return the margin of a count, or of the first question of a survey."""
     often = "95 of 100 times" + (", per round" if plan.rounds > 1 else "")
-    if not plan.schema.named:
-        return f"{explanation.spoken(planner.margin(plan))} people", f"on a count, {often}"
-    first = question_errors(plan)[0]
-    half = planner.question_margins(plan)[first.question]
-    return survey_margin(first, half), f"on {first.question} ({first.measures}), {often}"
+    for error, half in explanation.margins(plan):
+        return half, f"on {error.question} ({error.measures}), {often}"
+    return explanation.spoken(planner.margin(plan), "people"), f"on a count, {often}"
 
 
 STYLE = """
@@ -160,12 +156,12 @@ def _leaves(plan: Plan) -> list[Block]:
 
 def _survey(plan: Plan) -> list[Section]:
     """Return the questions of a survey as engineers see them: error, layout, messages and noise of each."""
-    if not plan.schema.named:
-        return []
     rows = [
         (one.name, described_error(one.error), one.error.measures, one.layout, str(one.messages), one.noise or "–")
         for one in described_questions(plan)
     ]
+    if not rows:
+        return []
     head = ("question", "standard error", "of", "counted as", "messages", "noise")
     fakes = batch_fakes(plan)
     words = f"A batch of {plan.n:,} people contains {fakes:,.0f} fakes on average." if fakes else "There are no fakes."

@@ -25,8 +25,8 @@ from typing import Protocol, TypeVar
 from hubbub.bits.exact import Buffered
 from hubbub.documents import Fields, canonical, parse
 from hubbub.errors import InvalidInput, NoResponse, WireError, reject
-from hubbub.model.releases import PEOPLE
 from hubbub.model.questions.text import NOTHING
+from hubbub.model.releases import PEOPLE
 from hubbub.oprf import Blinded, blind, finalize
 from hubbub.pipeline.device import payloads, record_payloads
 from hubbub.service.journal import STORED, UNCERTAIN, WAITING, Answer, Journal

@@ -12,8 +12,7 @@ from hubbub.planner.margins import in_people, overall_margin
 from hubbub.planner.remarks import weaknesses
 from hubbub.planner.surveys import survey_error
 from hubbub.report.explanation import assumed, learns
-from hubbub.report.influence import described_weight
-from hubbub.report.survey_words import described_error
+from hubbub.report.words import described_error, described_weight
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.spelling import command, python
 

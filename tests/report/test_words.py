@@ -13,7 +13,8 @@ from hubbub.model.protocol import Noise
 from hubbub.planner import Goal, remarks
 from hubbub.report import explanation, render, words
 from hubbub.report.plan_report import Background, plan_report
-from hubbub.report.survey_words import batch_fakes, described_layout, described_questions
+from hubbub.report.sentences import batch_fakes, described_layout, described_protocol
+from hubbub.report.words import described_questions
 
 SURVEY = hb.Schema.survey(
     {
@@ -72,7 +73,7 @@ def test_print_shows_every_question_with_its_error(name: str) -> None:
     ],
 )
 def test_protocols_in_words(name: str, words_of: str) -> None:
-    assert words.described_protocol(PLANS[name].protocol) == words_of
+    assert described_protocol(PLANS[name].protocol) == words_of
 
 
 def test_layouts_in_words() -> None:
@@ -144,7 +145,7 @@ def test_the_explanation_names_every_question(name: str) -> None:
 def test_the_explanation_says_what_is_done_with_an_answer() -> None:
     told = {name: " ".join(explanation.leaves(plan)) for name, plan in PLANS.items()}
     assert "Every part is sent unchanged" in told["shuffler's fakes"]
-    assert "The shuffler adds a random number of fakes to every category" in told["shuffler's fakes"]
+    assert "The shuffler adds a random number of fakes for every category" in told["shuffler's fakes"]
     assert "It adds fakes, messages with a random category: 2 on average" in told["users' fakes"]
     assert "with a probability of 5 to 12\u00a0%, depending on the part" in told["split"]
     assert "With a probability of 25\u00a0%, the device replaces" in told["response"]
