@@ -47,7 +47,6 @@ if _typing.TYPE_CHECKING:
         Cost,
         FamilyPlan,
         Outline,
-        best_epsilon,
         cost,
         frontier,
         frontier_by_family,
@@ -55,7 +54,7 @@ if _typing.TYPE_CHECKING:
         outline,
         plan,
         plan_from,
-        smallest_n,
+        solve,
     )
     from hubbub.results.comparisons import (
         Comparison,
@@ -103,7 +102,6 @@ _MODULES = {
         "Cost",
         "FamilyPlan",
         "Outline",
-        "best_epsilon",
         "cost",
         "frontier",
         "frontier_by_family",
@@ -111,7 +109,7 @@ _MODULES = {
         "outline",
         "plan",
         "plan_from",
-        "smallest_n",
+        "solve",
     ),
     "results.comparisons": (
         "Comparison",
@@ -204,7 +202,6 @@ __all__ = [
     "WireError",
     "account",
     "achieved_guarantee",
-    "best_epsilon",
     "calibrate",
     "chance_shown",
     "compare",
@@ -225,7 +222,7 @@ __all__ = [
     "question_errors",
     "randomize",
     "shuffle",
-    "smallest_n",
+    "solve",
     "tally",
     "tally_strings",
 ]

@@ -8,7 +8,7 @@ from hubbub.model.plans import Plan
 from hubbub.model.privacy import TRUST_DESCRIPTIONS, Assumptions, Guarantee, described_odds
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
-from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error
 from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.report.influence import described_weight
 from hubbub.report.survey_words import described_assumptions, described_survey_protocol, survey_rows
@@ -155,7 +155,7 @@ def _survey_rows(plan: Plan, goal: Goal | None, share: float | None) -> list[tup
         rows.append(("precision", described_precision(plan, share, goal.level if goal else LEVEL)))
     if goal is not None:
         rows.append(("goal", described_goal(plan, goal)))
-        rows.append(("needed", str(PeopleNeeded.of(goal, question_noise(plan)))))
+        rows.append(("needed", goal.explained(question_noise(plan))))
     return rows
 
 

@@ -8,9 +8,10 @@ from hubbub.errors import HubbubError, Infeasible
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget
 from hubbub.model.schema import Schema
-from hubbub.planner import FAMILIES, Constraints, FamilyPlan, central_margin, epsilon_for_margin
-from hubbub.planner.comparison import certified, preliminary, proposed
+from hubbub.planner import FAMILIES, Constraints, FamilyPlan, Request, central_margin
 from hubbub.planner.deadlines import Late, until
+from hubbub.planner.inverse import Target, least_epsilon
+from hubbub.planner.search import certified, preliminary, proposed
 from hubbub.report import render
 from hubbub.report.plan_report import Background, plan_report
 from hubbub.studio.attacks import ladder
@@ -70,11 +71,12 @@ def attack(plan: str, compromised: int, dropped: int, stop: Stop) -> dict[str, A
 def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
     """Return the smallest ε, rounded up to three digits, with a count within the margin in 95 of 100 collections."""
     terms: Constraints = {**inquiry.limits, "trust": inquiry.trust, "clear": inquiry.clear}
+    request = Request.of(inquiry.schema, inquiry.n, Budget(0.0, inquiry.delta), **terms)
     try:
         with until(stop):
-            epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, lowest=EPSILON.low, **terms)
+            epsilon, _ = least_epsilon(request, Target.of("margin", margin), EPSILON.low)
     except Late:
-        return {"reason": "this takes too long; use hubbub plan --stderr with about half of this margin"}
+        return {"reason": "this takes too long; use hubbub plan --margin"}
     return {"epsilon": epsilon}
 
 

@@ -20,7 +20,7 @@ const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
 const NOTHING = { families: [], central: { here: null, by_epsilon: [] }, problem: null };
 const MOST_EPSILON = 20;
-const FEWER_HONEST = 1.25; // that of hubbub.planner.comparison
+const FEWER_HONEST = 1.25; // that of hubbub.planner.search
 
 let outline = NOTHING;
 let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
