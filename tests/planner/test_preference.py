@@ -8,9 +8,9 @@ import pytest
 import hubbub as hb
 from hubbub.model.privacy import Budget
 from hubbub.planner import Constraints, Request, Search, family_key
+from hubbub.planner.columns import plan_error
 from hubbub.planner.margins import overall_margin
 from hubbub.planner.search import FEWER_HONEST, preferred
-from hubbub.planner.surveys import survey_error
 
 BUDGET = Budget(1.0, 1e-6)
 SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
@@ -40,8 +40,8 @@ def test_the_rule_holds_for_surveys() -> None:
     request = Request.of(SURVEY, 10_000, BUDGET, trust="shuffler-noise", rounds=12)
     found = Search.of(request)
     users = found.plans["clear-user-fakes"]
-    least = min(survey_error(request, one) for one in found.plans.values())
-    assert survey_error(request, users) <= FEWER_HONEST * least
+    least = min(plan_error(request, one) for one in found.plans.values())
+    assert plan_error(request, users) <= FEWER_HONEST * least
     assert found.best is found.plans["clear-shuffler-fakes"]
     assert preferred(request, [users, found.best]) is found.best
     assert Search.of(request, prune=True).best == found.best

@@ -13,9 +13,9 @@ from hubbub.accountant.theorems import surveys as theorem
 from hubbub.model.privacy import TrustModel
 from hubbub.model.protocol import Noise
 from hubbub.planner import Goal, Search, coverage, family_key, relative_error
+from hubbub.planner.columns import plan_error
 from hubbub.planner.precision import question_noise
 from hubbub.planner.request import Request
-from hubbub.planner.surveys import survey_error
 
 BUDGET = hb.Budget(1.0, 1e-6)
 N = 100_000
@@ -170,11 +170,11 @@ def test_families_compare_by_the_weighted_worst_case() -> None:
     plan = Search.of(request).best
     q = plan.protocol.noise[0].q
     worst = math.sqrt(N * 4 * q * (1 - 4 * q)) / (1 - 5 * q)
-    assert survey_error(request, plan) == pytest.approx(worst, rel=1e-6)
+    assert plan_error(request, plan) == pytest.approx(worst, rel=1e-6)
     one = hb.Schema.survey({"rare": hb.Flag(), "common": hb.Flag()})
     weighted = Request.of(one, N, BUDGET, trust="shuffler-noise", weights={"rare": 100.0})
     best = Search.of(weighted, prune=True).best
-    assert survey_error(weighted, best) < 0.6 * best.stderr
+    assert plan_error(weighted, best) < 0.6 * best.stderr
 
 
 def test_max_messages_chooses_layouts_with_fewer_attributes() -> None:

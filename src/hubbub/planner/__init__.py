@@ -1,7 +1,8 @@
 """The planner: from a request to the protocol with the smallest error, certified by the accountant.
 
 - ``request``: schema, batch size, budget and constraints;
-- ``families``, ``flips``, ``fakes``, ``surveys``: the families of protocols, and the search for their smallest noise;
+- ``families``, ``flips``, ``fakes``: the families of protocols, and the search for their smallest noise; ``columns``:
+  the noise of each column of a schema;
 - ``asymptotics``: expected errors that order the search; ``certify``: the account that every plan needs;
 - ``search``: ``plan`` and ``frontier``, the search of all families; ``deadlines``: its limits of time;
 - ``inverse``: ``solve``, the smallest number of people or ε for a precision; ``outlines``: errors without a search;

@@ -10,18 +10,18 @@ from hubbub.model.plans import Plan
 from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.schema import Schema
 from hubbub.planner.certify import Candidate
+from hubbub.planner.columns import plan_error
 from hubbub.planner.costs import cost
 from hubbub.planner.deadlines import Late, check_time, deadline_of, until
 from hubbub.planner.families import FAMILIES, Family, family_key, family_name, includes_trust
 from hubbub.planner.influence import client_weight
 from hubbub.planner.preliminary import preliminary_plan
 from hubbub.planner.request import Constraints, Limits, Request, given_budget
-from hubbub.planner.surveys import survey_error
 
 OPTIMISM = 0.8
 """A family is not certified if even this fraction of its expected error exceeds the best error found."""
 EXPECTED = 1.01
-"""The same for surveys, whose expected errors follow from closed forms that the accountant confirms to a percent."""
+"""The same for several columns, whose expected errors follow from closed forms that are confirmed to a percent."""
 CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
 """The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
 
@@ -49,7 +49,7 @@ class Search:
         """Return all that :func:`by_family` finds."""
         found = list(by_family(request, prune=prune, only=only, stop=stop))
         plans = [(one.key, one.plan) for one in found if one.plan is not None]
-        plans.sort(key=lambda item: (_error(request, item[1]), item[1].payload_messages))
+        plans.sort(key=lambda item: (plan_error(request, item[1]), item[1].payload_messages))
         failures = {one.key: one.reason for one in found if one.plan is None}
         return cls(request, dict(plans), failures, tuple(one.key for one in found if one.late))
 
@@ -115,17 +115,13 @@ def preferred(request: Request, plans: Iterable[Plan]) -> Plan:
 
     Plans whose error is more than :data:`FEWER_HONEST` times the smallest one are out of the question.
     """
-    ranked = sorted(plans, key=lambda one: (_error(request, one), one.payload_messages))
-    most = FEWER_HONEST * _error(request, ranked[0])
-    return min((one for one in ranked if _error(request, one) <= most), key=_honest)
+    ranked = sorted(plans, key=lambda one: (plan_error(request, one), one.payload_messages))
+    most = FEWER_HONEST * plan_error(request, ranked[0])
+    return min((one for one in ranked if plan_error(request, one) <= most), key=_honest)
 
 
 def _honest(plan: Plan) -> int:
     return plan.guarantee.assumptions.honest
-
-
-def _error(request: Request, plan: Plan) -> float:
-    return plan.stderr if request.schema.questions is None else survey_error(request, plan)
 
 
 def _group(plan: Plan) -> tuple[int, bool]:
@@ -226,12 +222,12 @@ def by_family(
     def hopeless(family: Family, candidate: Candidate) -> bool:
         """Return True if a family cannot have an error that is of any interest."""
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
-        if request.schema.questions is not None:
+        if candidate.schema is not None and len(candidate.schema.attributes) > 1:
             optimism = EXPECTED
-        errors = [_error(request, one) for one in plans]
+        errors = [plan_error(request, one) for one in plans]
         limit = min(errors)
         if family.trust != "shuffling":  # families of this trust need the most honest users
-            alone = [_error(request, one) for one in plans if _honest(one) == 1]
+            alone = [plan_error(request, one) for one in plans if _honest(one) == 1]
             limit = min([FEWER_HONEST * limit, *alone])
         return optimism * candidate.expected > limit
 
