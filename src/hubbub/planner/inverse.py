@@ -88,7 +88,7 @@ class Target:
     """The argument that sets the value."""
     most: float
     text: str
-    """What a plan does that reaches it."""
+    """The predicate of a plan that reaches it, for messages."""
     figure: Callable[[Plan], float]
     spell: Callable[[float], str]
     people: Callable[[float], float] | None

@@ -8,10 +8,10 @@ from hubbub.errors import HubbubError, Infeasible
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget
 from hubbub.model.schema import Schema
-from hubbub.planner import FAMILIES, Constraints, FamilyPlan, Request, central_margin
+from hubbub.planner import FAMILIES, Constraints, FamilyPlan, Request, central_margin, search
 from hubbub.planner.deadlines import Late, until
 from hubbub.planner.inverse import Target, least_epsilon
-from hubbub.planner.search import certified, preliminary, proposed
+from hubbub.planner.search import certified, proposed
 from hubbub.report import render
 from hubbub.report.plan_report import Background, plan_report
 from hubbub.studio.attacks import ladder
@@ -36,7 +36,7 @@ def certify(inquiry: Inquiry, family: str, stop: Stop) -> dict[str, Any]:
     return described(certified(request, FAMILIES[family], candidate, stop), inquiry)
 
 
-def preview(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
+def preliminary(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
     """Return a certified plan that is close to the best one, and there sooner.
 
     It belongs to the first family with a quick way to one. The answer is empty if there is none, or none that is close.
@@ -50,7 +50,7 @@ def preview(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
     for family, candidate in proposals:
         if candidate.expected > CLOSE * proposals[0][1].expected:
             break
-        found = preliminary(request, family, candidate, stop)
+        found = search.preliminary(request, family, candidate, stop)
         if found is not None:
             return {**described(found, inquiry), "preliminary": True}
     return {}
@@ -94,7 +94,7 @@ def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "attack": attack,
     "certify": certify,
-    "preview": preview,
+    "preliminary": preliminary,
     "report": report,
     "simulate": simulate,
     "solve": solve,

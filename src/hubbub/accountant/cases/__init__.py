@@ -37,11 +37,11 @@ def analyze(
     honest: int,
     trust: TrustModel = "shuffler-noise",
     *,
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis:
     """Return the analysis of a collection of n, ``honest`` of whom follow the protocol, under the stated trust.
 
-    A ``coarse`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
+    A ``preliminary`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
 
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
@@ -51,12 +51,14 @@ def analyze(
         return strings_analysis(protocol, n) if trust == "shuffler-noise" else local_analysis(protocol, schema)
     if schema.questions is not None:
         if len(schema.attributes) > 1:
-            return survey_analysis(protocol, schema, honest, trust, coarse=coarse)
+            return survey_analysis(protocol, schema, honest, trust, preliminary=preliminary)
         schema = Schema.one_hot(schema.width)
-    return _single(protocol, schema, n, honest, trust, coarse=coarse)
+    return _single(protocol, schema, n, honest, trust, preliminary=preliminary)
 
 
-def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel, *, coarse: bool) -> Analysis:
+def _single(
+    protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel, *, preliminary: bool
+) -> Analysis:
     """Return the analysis of records whose bits all have the same noise."""
     local = local_analysis(protocol, schema)
     if trust == "nobody":
@@ -65,7 +67,7 @@ def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
         if protocol.shuffler_fakes is None:
             return clear_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest))
         return local if trust == "shuffling" else shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
-    flips = _flips(protocol, schema, n, honest, coarse=coarse)
+    flips = _flips(protocol, schema, n, honest, preliminary=preliminary)
     local = replace(local, basis=Basis.PROVEN)  # exact for one user's messages, a bound for shuffled ones
     if protocol.shuffler_fakes is None or trust == "shuffling":
         return best(flips, local)
@@ -79,12 +81,12 @@ def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     return best(flips, *options, attack=False)  # an attack on the flips alone breaks what the fakes add
 
 
-def _flips(protocol: Protocol, schema: Schema, n: int, honest: int, *, coarse: bool) -> Analysis:
+def _flips(protocol: Protocol, schema: Schema, n: int, honest: int, *, preliminary: bool) -> Analysis:
     if protocol.sends_category:
         return category_analysis(protocol.q, schema, honest)
     if protocol.user_fakes:
         return user_fakes_analysis(protocol, schema, honest, protocol.user_fakes)
-    return flip_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest), coarse=coarse)
+    return flip_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest), preliminary=preliminary)
 
 
 def honest_fakes(protocol: Protocol, n: int, honest: int) -> int:
