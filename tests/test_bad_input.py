@@ -255,14 +255,14 @@ SUBJECTS = {
     "Survey.from_toml": Subject(hb.Survey.from_toml, {"text": '[questions.a]\nkind = "flag"'}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
     "plan": Subject(hb.plan, {**REQUEST, "family": None}),
-    "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
-    "best_epsilon": Subject(
-        hb.best_epsilon,
+    "solve": Subject(
+        hb.solve,
         {
-            **{k: v for k, v in REQUEST.items() if k not in ("budget", "epsilon")},
+            **{k: v for k, v in REQUEST.items() if k not in ("n", "budget")},
             **GOAL,
+            **dict.fromkeys(("n", "margin", "points", "stderr", "precision")),
+            "epsilon": 1.0,
             "delta": 1e-6,
-            "stderr": None,
         },
     ),
     "plan_from": Subject(
@@ -660,7 +660,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("plan_from", {"trust": "no"}, InvalidInput, "trust must be …"),
     *[
         (verb, case, error, message)
-        for verb in ("plan", "frontier", "frontier_by_family", "outline", "smallest_n", "best_epsilon")
+        for verb in ("plan", "frontier", "frontier_by_family", "outline", "solve")
         for case, error, message in (
             (
                 {"schema": 5},
@@ -703,20 +703,9 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"within": "10%"}, InvalidInput, "within must be a number in (0, 1], got '10%'"),
             ({"within": 10.0}, InvalidInput, "within must be in (0, 1], got 10.0"),
             ({"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
-            ({"precision": 0.1}, InvalidInput, "precision must be omitted if share and within are given"),
-            (
-                {"precision": None, "share": None, "within": None},
-                InvalidInput,
-                "precision must be given, or share and within",
-            ),
-            ({"stderr": 5.0}, InvalidInput, "stderr must be omitted if share and within are given"),
-            (
-                {"stderr": None, "share": None, "within": None},
-                InvalidInput,
-                "stderr must be given, or share and within",
-            ),
         )
-        if set(case) <= set(SUBJECTS[verb].arguments) and not (verb == "best_epsilon" and set(case) & {"n", "delta"})
+        if set(case) <= set(SUBJECTS[verb].arguments)
+        and not (verb == "solve" and set(case) & {"n", "epsilon", "delta"})
     ],
     *(
         (verb, {"deadline": wrong}, InvalidInput, message)
@@ -753,17 +742,35 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("FamilyPlan", {"plan": hb.Outline(**OUTLINE)}, InvalidInput, "plan must be of type Plan, not Outline; …"),
     ("FamilyPlan", {"reason": ""}, InvalidInput, "reason must be given if there is no plan, and only then, got ''"),
     ("FamilyPlan", {"plan": PLAN, "late": True, "reason": ""}, InvalidInput, "late must be False if …"),
-    ("best_epsilon", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
-    ("best_epsilon", {"delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
+    ("solve", {"n": 0, "epsilon": None}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+    ("solve", {"n": 100}, InvalidInput, "n or epsilon must be given, and the other one omitted: it is found"),
+    ("solve", {"epsilon": None}, InvalidInput, "n or epsilon must be given, and the other one omitted: it is found"),
+    ("solve", {"n": 100, "epsilon": None, "delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
+    ("solve", {"delta": 1}, InvalidInput, "delta must be in [0, 1), got 1.0"),
+    *(
+        ("solve", case, InvalidInput, "one goal must be given: share and within, margin, points, stderr or precision")
+        for case in ({"precision": 0.1}, {"stderr": 5.0}, {"share": None, "within": None})
+    ),
+    *(
+        ("solve", {"share": None, "within": None, **case}, InvalidInput, message)
+        for case, message in (
+            ({"points": 2.0}, "points must be in (0, 1), got 2.0"),
+            ({"precision": "1%"}, "precision must be a number in (0, 1), got '1%'"),
+            ({"stderr": 0.0}, "stderr must be finite and above 0, got 0.0"),
+            ({"margin": 0.0}, "margin must be finite and above 0, got 0.0"),
+            ({"stderr": 5.0}, "stderr must be given with n; give precision, a share of n, to find n"),
+            ({"margin": 5.0}, "margin must be given with n; give points, a share of n, to find n"),
+        )
+    ),
     (
-        "best_epsilon",
-        {"n": 100, "share": 0.001},
+        "solve",
+        {"n": 100, "epsilon": None, "share": 0.001},
         Infeasible,
         "100 people cannot measure a label held by 0.1% of the people within ±50% at the 90% level: …",
     ),
     *(
         (name, {"weights": wrong}, InvalidInput, f"weights must {must}")
-        for name in ("best_epsilon", "frontier", "frontier_by_family", "outline", "plan", "smallest_n")
+        for name in ("frontier", "frontier_by_family", "outline", "plan", "solve")
         for wrong, must in (
             (7, "be a mapping from questions to numbers, not int"),
             ({"colour": 1.0}, "be given for surveys only"),
@@ -1849,10 +1856,7 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 
 @pytest.mark.parametrize(
     "subject",
-    [
-        pytest.param(subject, marks=[pytest.mark.long] if subject in {"best_epsilon", "smallest_n"} else [])
-        for subject in SUBJECTS
-    ],
+    [pytest.param(subject, marks=[pytest.mark.long] if subject == "solve" else []) for subject in SUBJECTS],
 )
 def test_poison(subject: str) -> None:
     """Every argument accepts a value, or raises an error of hubbub with a readable message."""

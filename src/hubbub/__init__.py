@@ -46,7 +46,6 @@ if _typing.TYPE_CHECKING:
         Cost,
         FamilyPlan,
         Outline,
-        best_epsilon,
         cost,
         frontier,
         frontier_by_family,
@@ -54,7 +53,7 @@ if _typing.TYPE_CHECKING:
         outline,
         plan,
         plan_from,
-        smallest_n,
+        solve,
     )
     from hubbub.results.comparisons import (
         Comparison,
@@ -101,7 +100,6 @@ _MODULES = {
         "Cost",
         "FamilyPlan",
         "Outline",
-        "best_epsilon",
         "cost",
         "frontier",
         "frontier_by_family",
@@ -109,7 +107,7 @@ _MODULES = {
         "outline",
         "plan",
         "plan_from",
-        "smallest_n",
+        "solve",
     ),
     "results.comparisons": (
         "Comparison",
@@ -203,7 +201,6 @@ __all__ = [
     "WireError",
     "account",
     "achieved_guarantee",
-    "best_epsilon",
     "calibrate",
     "chance_shown",
     "compare",
@@ -224,7 +221,7 @@ __all__ = [
     "question_errors",
     "randomize",
     "shuffle",
-    "smallest_n",
+    "solve",
     "tally",
     "tally_strings",
 ]

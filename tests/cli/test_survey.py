@@ -129,11 +129,11 @@ def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
 
-    def compare(request: hb.planner.Request, **rest: object) -> hb.planner.Comparison:
+    def search(request: hb.planner.Request, **rest: object) -> hb.planner.Search:
         seen.update(weights=request.weights, schema=request.schema)
         raise hb.Infeasible("stop here")
 
-    monkeypatch.setattr("hubbub.planner.compare", compare)
+    monkeypatch.setattr("hubbub.planner.Search.of", search)
     done = run(*["plan", "--survey", "survey.toml", "-n", "1000", "--epsilon", "1", "--delta", "1e-6"])
     assert done.exit_code == 3
     assert seen["weights"] == {"dark mode": 3.0}

@@ -81,8 +81,9 @@ def test_joint_tables_exclude_strings() -> None:
 
 
 def test_plans_are_found_backwards() -> None:
-    assert hb.smallest_n(SCHEMA, BUDGET, precision=0.001, trust="shuffler-noise").n == pytest.approx(2800, rel=0.02)
-    found = hb.best_epsilon(SCHEMA, 10**5, 1e-8, stderr=5.0, trust="shuffler-noise")
+    crowd = hb.solve(SCHEMA, epsilon=1.0, delta=1e-8, precision=0.001, trust="shuffler-noise")
+    assert crowd.n == pytest.approx(2800, rel=0.02)
+    found = hb.solve(SCHEMA, 10**5, delta=1e-8, stderr=5.0, trust="shuffler-noise")
     assert found.stderr <= 5.0
     assert 0.5 < found.guarantee.epsilon < 0.6
 

@@ -41,11 +41,11 @@ def curve(
     *,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis:
     """Return the certified curve δ(ε) behind :func:`account`, for compositions and plots.
 
-    A ``coarse`` curve lies a little above it, and costs a third where many single-bit curves are composed.
+    A ``preliminary`` curve lies a little above it, and costs a third where many single-bit curves are composed.
 
     >>> analysis = curve(Protocol(0.1), Schema.bits(1), 1000)
     >>> analysis.upper(0.5) < analysis.upper(0.4)
@@ -54,7 +54,7 @@ def curve(
     check_type("protocol", protocol, Protocol)
     check_type("schema", schema, Schema)
     check_choice("trust", trust, TRUST_MODELS)
-    return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust, coarse=coarse)
+    return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust, preliminary=preliminary)
 
 
 def account(
@@ -101,16 +101,16 @@ def prove(
     epsilon: float,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Guarantee:
     """Return the guarantee of :func:`account` at ε without its attack, which may cost more: for the trials of a search.
 
-    A ``coarse`` one has a slightly larger δ, and costs less (:func:`curve`).
+    A ``preliminary`` one has a slightly larger δ, and costs less (:func:`curve`).
 
     >>> prove(Protocol(0.1), Schema.bits(1), 1000, epsilon=0.5).lower_bound
     0.0
     """
-    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, coarse=coarse)
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, preliminary=preliminary)
     lower, upper, used = least_delta(replace(analysis, lower=unknown), epsilon)
     return _guarantee(protocol, schema, n, used, epsilon=epsilon, delta=upper, lower=lower, solved="delta")
 

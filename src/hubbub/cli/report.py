@@ -71,7 +71,7 @@ def report(
         and plan.total.delta < 1
     )
     with screen.waiting("comparing protocols"):
-        rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
+        rivals = list(planner.Search.of(_request(plan)).plans.values()) if protected else []
         total = Budget(plan.total.epsilon, plan.total.delta) if protected else None
         central = planner.central_margin(plan.schema, total, plan.rounds) if total else None
     with screen.waiting("writing the page"):

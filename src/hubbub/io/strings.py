@@ -10,6 +10,7 @@ from typing import Any
 from hubbub.errors import InvalidRecord, reject
 from hubbub.io.policy import Policy, Problems
 from hubbub.io.text import json_line
+from hubbub.model.questions.text import Text
 from hubbub.pipeline.encoding.encoded import Encoded
 from hubbub.pipeline.encoding.strings import encode_strings
 

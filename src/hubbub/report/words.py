@@ -9,7 +9,7 @@ from hubbub.mechanisms.design import places
 from hubbub.mechanisms.errors import QuestionError, question_errors
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import TRUST_DESCRIPTIONS, Assumptions, Guarantee, described_odds
-from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error
 from hubbub.planner.influence import client_messages, client_weight, question_weights
 from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.report.sentences import (
@@ -119,7 +119,7 @@ def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple
     if goal is not None:
         rows.append(("goal", described_goal(plan, goal)))
         if only is None:
-            rows.append(("needed", str(PeopleNeeded.of(goal, question_noise(plan)))))
+            rows.append(("needed", goal.explained(question_noise(plan))))
     if only is not None and question_words(only).thresholded:
         rows.append(("shown", described_chances(plan)))
     return rows

@@ -35,7 +35,7 @@ def create_app(
     desk = Desk(workers)
     answers = [
         Route(f"/api/{answer.__name__}", answering(answer), methods=["POST"])
-        for answer in (desk.outline, desk.preview, desk.simulate, desk.attack, desk.solve, desk.report)
+        for answer in (desk.outline, desk.preliminary, desk.simulate, desk.attack, desk.solve, desk.report)
     ]
     listed: list[BaseRoute] = [
         *(Route(page.path, _page(page, pages)) for page in pages),

@@ -44,7 +44,7 @@ class Setting:
     n: int
     honest: int
     trust: TrustModel
-    coarse: bool
+    preliminary: bool
 
 
 def analyze(
@@ -54,11 +54,11 @@ def analyze(
     honest: int,
     trust: TrustModel = "shuffler-noise",
     *,
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis:
     """Return the analysis of a collection of n, ``honest`` of whom follow the protocol, under the stated trust.
 
-    A ``coarse`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
+    A ``preliminary`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
 
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
@@ -66,10 +66,10 @@ def analyze(
     check_protocol(protocol, schema)
     first, *others = mechanisms(protocol, schema)
     if others:
-        return survey_analysis(protocol, schema, honest, trust, coarse=coarse)
+        return survey_analysis(protocol, schema, honest, trust, preliminary=preliminary)
     if schema.named:
         schema = Schema.one_hot(schema.width)
-    return CASES[type(first)](Setting(protocol, schema, n, honest, trust, coarse))
+    return CASES[type(first)](Setting(protocol, schema, n, honest, trust, preliminary))
 
 
 def _threshold(of: Setting) -> Analysis:
@@ -96,7 +96,7 @@ def _flip(of: Setting) -> Analysis:
     flips = (
         user_fakes_analysis(protocol, schema, honest, protocol.user_fakes)
         if protocol.user_fakes
-        else flip_analysis(protocol, schema, honest, honest_fakes(protocol, of.n, honest), coarse=of.coarse)
+        else flip_analysis(protocol, schema, honest, honest_fakes(protocol, of.n, honest), preliminary=of.preliminary)
     )
     local = replace(_local(of), basis=Basis.PROVEN)  # exact for one user's messages, a bound for shuffled ones
     if drawn is None or of.trust == "shuffling":

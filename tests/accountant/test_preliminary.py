@@ -1,4 +1,4 @@
-"""Coarse certificates are certificates, and homogeneous crowds are close to them: what preliminary plans rest on."""
+"""Preliminary certificates are certificates, and crowds with the same bits are close to them."""
 
 import itertools
 import math
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from hubbub.accountant import curve
 from hubbub.accountant.accounting import prove
-from hubbub.accountant.homogeneous import likely_log_delta, split_positions
 from hubbub.accountant.theorems import split, surveys
 from hubbub.model.protocol import Noise, Protocol
 from hubbub.model.questions import Choice, Flag, Scale
 from hubbub.model.schema import Schema
+from hubbub.planner.preliminary import likely_log_delta, split_positions
 
 SURVEY = Schema.survey({"colour": Choice(["red", "green", "blue"]), "dark": Flag(), "age": Scale(0, 100, buckets=8)})
 FLIPS = [0.004, 0.006, 0.003]
@@ -30,33 +30,33 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_coarse_certificate_is_close_to_the_fine_one_and_above_the_attack(name: str) -> None:
+def test_a_preliminary_certificate_is_close_to_the_fine_one_and_above_the_attack(name: str) -> None:
     """Not always above the fine one: the blocks of crowds of one are not those of the other."""
     protocol, schema, n = CASES[name]
-    fine, coarse = (curve(protocol, schema, n, coarse=coarse) for coarse in (False, True))
+    fine, early = (curve(protocol, schema, n, preliminary=flag) for flag in (False, True))
     middle = fine.certified_epsilon(1e-6)
     for share in (0.0, 0.2, 0.6, 1.0, 1.3):
-        assert coarse.delta(share * middle) >= fine.attacked_delta(share * middle)
-    assert 0.99 * middle <= coarse.certified_epsilon(1e-6) <= 1.03 * middle
+        assert early.delta(share * middle) >= fine.attacked_delta(share * middle)
+    assert 0.99 * middle <= early.certified_epsilon(1e-6) <= 1.03 * middle
 
 
 @pytest.mark.parametrize("q", [0.01, 0.2, 0.45])
 @pytest.mark.parametrize("n", [2, 5, 9])
-def test_a_coarse_cover_is_above_every_collection(n: int, q: float) -> None:
+def test_a_preliminary_cover_is_above_every_collection(n: int, q: float) -> None:
     """By the definition of δ, in fractions: two positions, every pair of crowds, and both orders by their symmetry."""
     exact = Fraction(q)
     pairs = [_position(ones, n - 1 - ones, exact) for ones in range(n)]
-    loss = split.positions(n, q, 1, 2, split.COARSE)
+    loss = split.positions(n, q, 1, 2, split.PRELIMINARY)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 3.0):
         worst = max(_product_delta(a, b, math.exp(epsilon)) for a in pairs for b in pairs)
         assert loss.delta(epsilon) >= worst * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("flips", [(0.05, 0.2), (0.3, 0.01)], ids=str)
-def test_a_coarse_cover_of_a_survey_is_above_every_collection(flips: tuple[float, float], n: int = 3) -> None:
+def test_a_preliminary_cover_of_a_survey_is_above_every_collection(flips: tuple[float, float], n: int = 3) -> None:
     """The same for two attributes, in each of which two positions change, for all crowds of all four."""
     parts = surveys.grouped([2, 3], [Noise(q) for q in flips])
-    loss = surveys.cover(parts, "bits", n, coarse=True)
+    loss = surveys.cover(parts, "bits", n, preliminary=True)
     crowds = [[_position(ones, n - 1 - ones, Fraction(q)) for ones in range(n)] for q in flips for _ in range(2)]
     products = [_outcomes(chosen) for chosen in itertools.product(*crowds)]
     for epsilon in (0.0, 0.3, 1.0, 4.0):
@@ -110,8 +110,12 @@ def test_nothing_is_resolved_far_beyond() -> None:
     assert likely_log_delta([(1000, 0.1, 1, 2)], 4.0) < math.log(1e-12)
 
 
-def test_a_coarse_guarantee_says_what_the_fine_one_says() -> None:
+def test_a_preliminary_guarantee_says_what_the_fine_one_says() -> None:
     protocol, schema, n = CASES["one of 9"]
-    fine, coarse = (prove(protocol, schema, n, epsilon=1.0, coarse=coarse) for coarse in (False, True))
-    assert fine.delta < coarse.delta < 3 * fine.delta  # about one percent in ε, so far in the tail
-    assert (coarse.basis, coarse.method, coarse.assumptions) == (fine.basis, fine.method, fine.assumptions)
+    fine, early = (prove(protocol, schema, n, epsilon=1.0, preliminary=flag) for flag in (False, True))
+    assert fine.delta < early.delta < 3 * fine.delta  # about one percent in ε, so far in the tail
+    assert (early.basis, early.method, early.assumptions) == (
+        fine.basis,
+        fine.method,
+        fine.assumptions,
+    )
