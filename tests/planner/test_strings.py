@@ -9,7 +9,7 @@ import pytest
 import hubbub as hb
 from hubbub import checker
 from hubbub.documents import canonical
-from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
+from hubbub.errors import FalseClaim, Infeasible, InvalidInput
 from hubbub.model.plans import Plan
 from hubbub.planner import family_key
 from hubbub.service.task.admission import Admission
@@ -172,7 +172,7 @@ def test_other_documents_are_plans_for_no_reader(changes: dict[str, Any]) -> Non
     text = forged(**changes)
     with pytest.raises((InvalidInput, FalseClaim)):
         hb.load_plan(text)
-    with pytest.raises(WireError):
+    with pytest.raises(checker.WireError):
         checker.verify(text)
 
 
