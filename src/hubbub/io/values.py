@@ -7,7 +7,7 @@
 - **Parquet**: columns as in CSV, or one column of lists of strings.
 
 Surveys have a column, or an entry, for every question: :mod:`hubbub.io.answers`. Strings that nobody listed are in one
-column, or entry: :mod:`hubbub.io.strings`.
+column, or entry, of text; an empty cell of CSV, a null and a line without text stand for a person without a string.
 
 Text may be compressed by gzip. Records are counted from 1, after the header.
 """
@@ -26,8 +26,8 @@ from hubbub.io import parquet
 from hubbub.io.answers import AnswersLayout
 from hubbub.io.files import PIPE, naming
 from hubbub.io.policy import Policy, Problems, Repair, Summary
-from hubbub.io.strings import TextLayout, choose_column
 from hubbub.io.text import batches, csv_rows, json_line, opened
+from hubbub.model.questions.text import Text
 from hubbub.model.schema import Schema
 from hubbub.pipeline.encoding.columns import encode_column, encode_table
 from hubbub.pipeline.encoding.encoded import (
@@ -42,6 +42,7 @@ from hubbub.pipeline.encoding.encoded import (
     missing,
 )
 from hubbub.pipeline.encoding.sequences import encode_sequence, is_text
+from hubbub.pipeline.encoding.strings import encode_strings
 from hubbub.pipeline.records import Collection, stored
 
 Form = Literal["csv", "tsv", "jsonl", "parquet"]
@@ -49,6 +50,7 @@ SEPARATOR = ";"
 """Separates the labels in a cell of text."""
 BLOCK = 1 << 16
 """Records that are read at a time."""
+ENTRY = "must be a string, or an object with the entry that --column names"
 FORMS: dict[str, Form] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -231,6 +233,19 @@ _READERS: dict[Form, Callable[[str, Layout, Summary, int], Iterator[Encoded]]] =
 }
 
 
+def _choose_column(names: list[str], column: str | None, must: str) -> str:
+    """Return the name of the only column that is read: the one that is chosen, or the only one of the file."""
+    if len(set(names)) != len(names):
+        reject("columns", "have distinct names")
+    if column is None:
+        if len(names) != 1:
+            reject("the file", f"{must}; choose one by --column", len(names))
+        return names[0]
+    if column not in names:
+        reject("--column", "be the name of a column of the file", column)
+    return column
+
+
 class LabelsLayout:
     """A file of labels: one column of labels, or a column of truth values for every label."""
 
@@ -249,7 +264,7 @@ class LabelsLayout:
                 must = "not be given for a file with a column for every label, which has no labels in its cells"
                 reject("--other", must)
             return list(labels)
-        return [choose_column(names, self._column, "have one column, or a column for every label")]
+        return [_choose_column(names, self._column, "have one column, or a column for every label")]
 
     def _is_table(self, used: list[str]) -> bool:
         return self._column is None and used == list(self._schema.labels)
@@ -325,3 +340,55 @@ def _encode_cells(rows: list[list[str]], schema: Schema) -> Encoded:
     codes = {cell: TRUTH.get(cell.lower(), INVALID) for cell in set(itertools.chain.from_iterable(rows))}
     cells = np.fromiter(map(codes.__getitem__, itertools.chain.from_iterable(rows)), np.uint8, len(rows) * schema.width)
     return from_cells(cells.reshape(-1, schema.width), schema)
+
+
+def _check_options(policy: Policy) -> None:
+    """Raise if options are given that do not apply to strings, which have no labels."""
+    if policy.missing is not None:
+        reject("--missing", "not be given for strings: a person without one counts as such")
+    if policy.other is not None:
+        reject("--other", "not be given for strings, which are not listed")
+
+
+class TextLayout:
+    """A file of strings: one column, or one entry, which ``column`` names if there are several."""
+
+    hint = ""
+    several_lines = True
+
+    def __init__(self, strings: Text, policy: Policy, column: str | None) -> None:
+        _check_options(policy)
+        self._strings, self._column = strings, column
+
+    def used(self, names: list[str]) -> list[str]:
+        """Return the column of strings."""
+        return [_choose_column(names, self._column, "have one column of strings")]
+
+    def check_header(self, used: list[str]) -> None:
+        """Accept any name of a column."""
+
+    def blank(self, place: int) -> InvalidRecord | None:
+        """Return no problem: a line without text is a person without a string."""
+
+    def rows(self, cells: list[list[str]], used: list[str], problems: Problems) -> Encoded:
+        """Return the records of rows of CSV."""
+        return self.entries([row[0] or None for row in cells], problems)
+
+    def entry(self, line: bytes, place: int) -> Any:
+        """Return the string of a line of JSON, or the problem of the record."""
+        value = json_line(line, place + 1)
+        if isinstance(value, InvalidRecord) or (self._column is None and not isinstance(value, Mapping)):
+            return value
+        if self._column is None or not isinstance(value, Mapping) or self._column not in value:
+            return InvalidRecord(place + 1, ENTRY)
+        return value[self._column]
+
+    def entries(self, values: list[Any], problems: Problems) -> Encoded:
+        """Return the records of the entries of lines of JSON."""
+        # Something that is no string gets a problem, which is then replaced.
+        given = [0 if place in problems else value for place, value in enumerate(values)]
+        return encode_strings(given, self._strings, self._column).with_problems(problems)
+
+    def columns(self, names: list[str], columns: list[Any]) -> Encoded:
+        """Return the records of a column of Arrow."""
+        return self.entries(columns[0].to_pylist(), {})

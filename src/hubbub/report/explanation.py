@@ -16,7 +16,7 @@ from hubbub.pipeline import device
 from hubbub.planner import cost, margin, question_margins
 from hubbub.report import sentences
 from hubbub.report.results import percent
-from hubbub.report.sentences import SHOWN, mechanisms, numbered, only_question, question_words
+from hubbub.report.sentences import DOES, SHOWN, UNCOVERED, mechanisms, numbered, only_question, question_words
 from hubbub.report.words import described_assumptions, described_weight
 from hubbub.wire import messages
 
@@ -153,7 +153,7 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
         ]
     both = learned(plan.rounds * held.collusion_epsilon, rounds=plan.rounds)
     own = ", its own fakes" if held.fakes else ""
-    read = mechanisms(plan)[0][0].uncovered if held.fakes else "no more than the analyzer"
+    read = UNCOVERED[plan.protocol.clear] if held.fakes else "no more than the analyzer"
     return [
         ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta, plan.rounds)),
         (
@@ -248,7 +248,7 @@ def _shown(plan: Plan) -> str:
 def summary(plan: Plan) -> str:
     """Return the protection in one or two sentences."""
     held, total = plan.guarantee, plan.total
-    does = mechanisms(plan)[0][0].does
+    does = DOES[plan.protocol.clear]
     first = {
         "nobody": "Every device randomizes its answer so strongly that nobody has to be trusted.",
         "shuffling": f"Every device {does}, and a shuffler separates answers from the people who gave them.",

@@ -73,9 +73,6 @@ class MechanismWords:
     """The messages, in a few words."""
     way: str = "in the clear"
     """The way in which several answers are sent, in a few words."""
-    does: str = "hides its answer among fakes"
-    uncovered: str = "the exact counts"
-    """The counts of a shuffler that takes its own fakes away."""
     alone: tuple[str, ...] = (
         "The device sends the answer unchanged. Only messages that are not true answers, the fakes, hide it.",
     )
@@ -103,7 +100,6 @@ def _string(payload: bytes, plan: Plan) -> str:
     return "no text" if found is None else f"“{found[0]}”"
 
 
-_NOISE, _NOISY = "randomizes its answer", "the counts without the noise of its fakes"
 _LIST = "The device {reverses} with a probability of {q}."
 _LISTS = (
     "For each part the device makes a list with one entry, yes or no, for each category, and reverses every entry with "
@@ -127,8 +123,6 @@ MECHANISMS: dict[tuple[Release, bool], MechanismWords] = {
     ("records", False): MechanismWords(
         name="whole records",
         way="by whole records",
-        does=_NOISE,
-        uncovered=_NOISY,
         alone=(_LIST, "{sends}"),
         each=_LISTS,
         reads=_record,
@@ -136,8 +130,6 @@ MECHANISMS: dict[tuple[Release, bool], MechanismWords] = {
     ("bits", False): MechanismWords(
         name="split bits",
         way="by split bits",
-        does=_NOISE,
-        uncovered=_NOISY,
         alone=(_LIST, "It sends one message for each entry that is then yes; a message names one label."),
         each=_LISTS,
         reads=_index,
@@ -145,8 +137,6 @@ MECHANISMS: dict[tuple[Release, bool], MechanismWords] = {
     ("category", False): MechanismWords(
         name="one category",
         way="by randomized response",
-        does=_NOISE,
-        uncovered=_NOISY,
         alone=(
             "With a probability of {other}, the device replaces the answer by another one, chosen at random. It sends "
             "one message, which names one answer.",
@@ -158,6 +148,9 @@ MECHANISMS: dict[tuple[Release, bool], MechanismWords] = {
 }
 """The words of every mechanism, by what the shuffler releases, and by whether answers are sent in the clear."""
 
+DOES = {True: "hides its answer among fakes", False: "randomizes its answer"}
+UNCOVERED = {True: "the exact counts", False: "the counts without the noise of its fakes"}
+"""The counts of a shuffler that takes its own fakes away, by whether answers are sent in the clear."""
 DISTRIBUTIONS = {
     "binomial": "Binomial({0.shift}, {0.scale:.4g})",
     "poisson": "Poisson({0.scale:.4g})",
