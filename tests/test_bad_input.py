@@ -58,13 +58,13 @@ COLLECTION = hb.Collection.from_values(["red", "blue", "red"], SCHEMA)
 REPORTS = hb.randomize(COLLECTION, PLAN)
 SHUFFLED = hb.shuffle(REPORTS)
 TALLY = hb.tally(SHUFFLED)
-ESTIMATE = hb.estimate(TALLY, PLAN)
+ESTIMATE = hb.estimate(TALLY, PLAN).question
 JOINT = hb.joint(SHUFFLED, PLAN, ["red", "blue"])
 LEDGER = hb.Ledger(budget=hb.Budget(9.0, 1e-6)).charge_protocol(FLIP, SCHEMA, 100)
 ONCE = hb.plan_from(SCHEMA, 1000, FLIP, delta=1e-6)
 CHARGE = hb.Charge.of(ONCE, collection="week 1")
 ROW, CELL = ESTIMATE["red"], JOINT["red"]
-SECOND = hb.estimate(TALLY, PLAN)
+SECOND = hb.estimate(TALLY, PLAN).question
 COMPARISON = hb.compare(ESTIMATE, SECOND)
 SWAPPED, TWO_PLANS = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
 ROWS = np.array([[1], [4]], np.uint8)
@@ -137,14 +137,14 @@ SUBJECTS = {
     ),
     "Collection.ones": Subject(COLLECTION.ones, {"start": 0, "stop": 1}),
     "Collection.rows": Subject(COLLECTION.rows, {"start": 0, "stop": 1}),
-    "Comparison": Subject(hb.Comparison, fields(COMPARISON)),
-    "Comparison.plot": Subject(COMPARISON.plot, {"top": 3}),
+    "LabelComparison": Subject(hb.LabelComparison, fields(COMPARISON)),
+    "LabelComparison.plot": Subject(COMPARISON.plot, {"top": 3}),
     "ConditionalTable": Subject(hb.ConditionalTable, fields(JOINT.conditional({"red": True}))),
     "ConditionalTable.interval": Subject(JOINT.conditional({"red": True}).interval, {"level": 0.9}),
     "Cost": Subject(hb.Cost, fields(hb.cost(PLAN))),
-    "Estimate": Subject(hb.Estimate, fields(ESTIMATE)),
+    "Estimate": Subject(hb.LabelView, fields(ESTIMATE)),
     "Estimate.columns": Subject(ESTIMATE.columns, {"level": 0.9, "simultaneous": False}),
-    "Estimate.from_json": Subject(hb.Estimate.from_json, {"text": ESTIMATE.to_json()}),
+    "Estimate.from_json": Subject(hb.LabelView.from_json, {"text": ESTIMATE.to_json()}),
     "Estimate.interval": Subject(ESTIMATE.interval, {"level": 0.9, "simultaneous": False, "of": "collection"}),
     "Estimate.population": Subject(ESTIMATE.population, {"level": 0.9, "simultaneous": False}),
     "Estimate.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.9}),
@@ -169,10 +169,10 @@ SUBJECTS = {
     "Joint.to_polars": Subject(JOINT.to_polars, {"level": 0.9}),
     "JointCell": Subject(hb.JointCell, fields(CELL)),
     "JointCell.interval": Subject(CELL.interval, {"level": 0.9}),
-    "LabelComparison": Subject(hb.LabelComparison, fields(COMPARISON["red"])),
-    "LabelEstimate": Subject(hb.LabelEstimate, fields(ROW)),
-    "LabelEstimate.interval": Subject(ROW.interval, {"level": 0.9, "of": "population"}),
-    "LabelEstimate.population": Subject(ROW.population, {"level": 0.9}),
+    "Difference": Subject(hb.Difference, fields(COMPARISON["red"])),
+    "Figure": Subject(hb.Figure, fields(ROW)),
+    "Figure.interval": Subject(ROW.interval, {"level": 0.9, "of": "population"}),
+    "Figure.population": Subject(ROW.population, {"level": 0.9}),
     "Joint.conditional": Subject(JOINT.conditional, {"given": {"red": True}}),
     "Joint.interval": Subject(JOINT.interval, {"level": 0.9, "simultaneous": False}),
     "Joint.marginal": Subject(JOINT.marginal, {"labels": ["red"]}),
@@ -1613,19 +1613,19 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "in the noise of the estimate: gain must be finite and above 0, got …",
     ),
     ("Estimate.interval", {"of": "world"}, InvalidInput, "of must be 'collection' or 'population', got 'world'"),
-    ("LabelEstimate", {"label": 3}, InvalidInput, "label must be of type str, not int"),
-    ("LabelEstimate", {"value": NAN}, InvalidInput, "value must be a finite number, got nan"),
-    ("LabelEstimate", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
-    ("LabelEstimate", {"detectable": 1}, InvalidInput, "detectable must be True or False, got 1"),
+    ("Figure", {"label": 3}, InvalidInput, "label must be of type str, not int"),
+    ("Figure", {"value": NAN}, InvalidInput, "value must be a finite number, got nan"),
+    ("Figure", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
+    ("Figure", {"detectable": 1}, InvalidInput, "detectable must be True or False, got 1"),
     (
-        "LabelEstimate",
+        "Figure",
         {"estimate": None},
         InvalidInput,
         "estimate must be of type Estimate, not None; hubbub.estimate returns one",
     ),
-    ("LabelEstimate.interval", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("LabelEstimate.interval", {"of": 1}, InvalidInput, "of must be 'collection' or 'population', got 1"),
-    ("LabelEstimate.population", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("Figure.interval", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("Figure.interval", {"of": 1}, InvalidInput, "of must be 'collection' or 'population', got 1"),
+    ("Figure.population", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
     ("pool", {"estimates": 5}, InvalidInput, "estimates must be a list of estimates, not int"),
     ("pool", {"estimates": []}, InvalidInput, "estimates must contain at least one estimate"),
     (
@@ -1667,23 +1667,23 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("compare_power", {"n_a": 0}, InvalidInput, "n_a must be a whole number in [1, 10,000,000,000], got 0"),
     ("compare_power", {"n_b": 1.5}, InvalidInput, "n_b must be a whole number in [1, 10,000,000,000], got 1.5"),
     ("compare_power", {"significance": 0}, InvalidInput, "significance must be in (0, 1), got 0.0"),
-    ("Comparison", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
+    ("LabelComparison", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
     *[
-        ("Comparison", {name: None}, InvalidInput, f"{name} must be a vector of 3 float64 values, not None")
+        ("LabelComparison", {name: None}, InvalidInput, f"{name} must be a vector of 3 float64 values, not None")
         for name in ("share_a", "share_b", "stderr", "low", "high", "p_value")
     ],
-    ("Comparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("Comparison", {"n_a": 0}, InvalidInput, "n_a must be a whole number of at least 1, got 0"),
-    ("Comparison", {"n_b": None}, InvalidInput, "n_b must be a whole number of at least 1, got None"),
-    ("Comparison", {"correction": None}, InvalidInput, "correction must be 'none' or 'holm', got None"),
-    ("Comparison.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
-    ("LabelComparison", {"label": None}, InvalidInput, "label must be of type str, not None"),
+    ("LabelComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("LabelComparison", {"n_a": 0}, InvalidInput, "n_a must be a whole number of at least 1, got 0"),
+    ("LabelComparison", {"n_b": None}, InvalidInput, "n_b must be a whole number of at least 1, got None"),
+    ("LabelComparison", {"correction": None}, InvalidInput, "correction must be 'none' or 'holm', got None"),
+    ("LabelComparison.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
+    ("Difference", {"label": None}, InvalidInput, "label must be of type str, not None"),
     *[
-        ("LabelComparison", {name: INF}, InvalidInput, f"{name} must be a finite number, got inf")
+        ("Difference", {name: INF}, InvalidInput, f"{name} must be a finite number, got inf")
         for name in ("share_a", "share_b", "difference", "low", "high")
     ],
-    ("LabelComparison", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
-    ("LabelComparison", {"p_value": 2}, InvalidInput, "p_value must be in [0, 1], got 2.0"),
+    ("Difference", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
+    ("Difference", {"p_value": 2}, InvalidInput, "p_value must be in [0, 1], got 2.0"),
     ("ConditionalTable", {"labels": "blue"}, InvalidInput, "labels must be a tuple of strings, not str"),
     ("ConditionalTable", {"values": None}, InvalidInput, "values must be a vector of 2 float64 values, not None"),
     ("ConditionalTable", {"stderr": None}, InvalidInput, "stderr must be a vector of 2 float64 values, not None"),
@@ -1887,7 +1887,7 @@ def test_poison(subject: str) -> None:
 
 UNCHECKED = {"what", "coin", "read"}
 """Arguments that only appear in messages, or that hubbub itself passes on."""
-INTERNAL = {"ScaleEstimate.errors", "ScaleEstimate.shares", "ScaleEstimate.single_quantile"}
+INTERNAL = {"ScaleView.errors", "ScaleView.shares", "ScaleView.single_quantile"}
 """Methods for other modules of hubbub."""
 EXCEPTIONS = {
     name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)

@@ -287,7 +287,7 @@ def test_the_extension_chooses_the_format(folder: Path, run: Call, form: str) ->
     elif form == "json":
         text = (folder / "out.json").read_text()
         assert json.loads(text) == record
-        again = hb.Estimate.from_json(text)
+        again = hb.LabelView.from_json(text)
         assert again.guarantee == hb.Guarantee.from_document(record["guarantee"])
     else:
         page = (folder / "out.html").read_text()

@@ -63,7 +63,7 @@ def test_directories_and_result_files(tmp_path: Path, run: Run, plan: str) -> No
     assert run("shuffle", raw, "--plan", plan, "-o", mixed).exit_code == 0
     for suffix in ("json", "csv", "parquet", "html"):
         assert run("estimate", mixed, "--plan", plan, "-o", f"{tmp_path}/e.{suffix}").exit_code == 0
-    assert hb.StringEstimate.from_json(Path(tmp_path, "e.json").read_text()).n == 150
+    assert hb.StringView.from_json(Path(tmp_path, "e.json").read_text()).n == 150
     assert Path(tmp_path, "e.csv").read_text().startswith("string,cut,value,stderr,low,high,sure\n")
     assert "a crash" in Path(tmp_path, "e.html").read_text()
     page = f"{tmp_path}/report.html"

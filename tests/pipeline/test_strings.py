@@ -41,8 +41,8 @@ def shuffled(values: list[Any] | None = None, plan: hb.Plan = PLAN) -> hb.Report
     return hb.shuffle(hb.randomize(people, plan))
 
 
-def estimated(reports: hb.Reports, plan: hb.Plan = PLAN) -> hb.StringEstimate:
-    return hb.estimate_strings(hb.tally_strings(reports, plan), plan)
+def estimated(reports: hb.Reports, plan: hb.Plan = PLAN) -> hb.StringView:
+    return hb.estimate(hb.tally(reports), plan).question
 
 
 def test_the_pipeline_shows_what_many_hold() -> None:
@@ -152,26 +152,26 @@ def test_rows_leave_in_the_order_of_their_bytes() -> None:
 def test_tallies_refuse_what_no_shuffler_sends() -> None:
     reports = hb.randomize(hb.Collection.from_values(VALUES, SCHEMA), PLAN)
     with pytest.raises(InvalidInput, match="shuffled"):
-        hb.tally_strings(reports, PLAN)
+        hb.tally(reports)
     strings = Strings(16)
     one, two = strings.encode("a"), strings.encode("b")
     twice = np.concatenate([from_counts([(one, 3)], strings)] * 2)
     with pytest.raises(WireError):
-        hb.tally_strings(replace(reports, messages=twice, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=twice, shuffled=True))
     with pytest.raises(WireError):
         rows = from_counts([(strings.encode(None), 3)], strings)
-        hb.tally_strings(replace(reports, messages=rows, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=rows, shuffled=True))
     with pytest.raises(InvalidInput):
         rows = from_counts([(one, 60), (two, 60)], strings)
-        hb.tally_strings(replace(reports, messages=rows, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=rows, shuffled=True))
     garbage = np.frombuffer((5).to_bytes(4, "little") + b"\1\0\2\xff\xfe" + bytes(14), np.uint8).reshape(1, -1)
     with pytest.raises(WireError):
-        hb.tally_strings(replace(reports, messages=garbage, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=garbage, shuffled=True))
     other = hb.plan_from(SCHEMA, 101, PROTOCOL, epsilon=4.0)
     with pytest.raises(PlanMismatch):
-        hb.tally_strings(shuffled(), other)
+        hb.tally(shuffled())
     with pytest.raises(PlanMismatch):
-        hb.estimate_strings(hb.tally_strings(shuffled(), PLAN), other)
+        hb.estimate(hb.tally(shuffled()), other)
     for call in (hb.tally, lambda one: hb.joint(one, PLAN, ["x"])):
         with pytest.raises(InvalidInput):
             call(shuffled())
@@ -191,7 +191,7 @@ def test_files_and_directories(tmp_path: Path, name: str) -> None:
     header = write_reports(second, PLAN, mixed)
     assert header.shuffled
     assert header.n == 100
-    found = hb.estimate_strings(hb.tally_strings(read_reports(second, PLAN), PLAN), PLAN)
+    found = hb.estimate(hb.tally(read_reports(second, PLAN)), PLAN).question
     assert found.strings[:2] == ("oops", "ouch é")
     with pytest.raises(PlanMismatch):
         read_reports(second, hb.plan_from(hb.Schema.strings(17), 100, PROTOCOL, epsilon=4.0))
@@ -206,14 +206,14 @@ def test_wire_batches_reject_other_payload_sizes() -> None:
 
 def test_estimates_are_read_as_written() -> None:
     found = estimated(shuffled())
-    again = hb.StringEstimate.from_json(found.to_json())
+    again = hb.StringView.from_json(found.to_json())
     assert again.to_json() == found.to_json()
     assert [one.string for one in again] == list(found.strings)
     assert found.to_arrow().num_rows == len(found.to_pandas()) == len(found.to_polars()) == len(found)
     assert "oops" in found._repr_html_()
     for text in ("{}", found.to_json().replace("hubbub strings 1", "hubbub strings 9"), "7"):
         with pytest.raises(WireError):
-            hb.StringEstimate.from_json(text)
+            hb.StringView.from_json(text)
     with pytest.raises(InvalidInput, match="one of the"):
         found["secret"]
 
@@ -223,7 +223,7 @@ def test_an_empty_release_is_an_estimate_too() -> None:
     assert len(found) == 0
     assert found.other() == (100, 100)
     assert list(found) == []
-    assert hb.StringEstimate.from_json(found.to_json()).other() == (100, 100)
+    assert hb.StringView.from_json(found.to_json()).other() == (100, 100)
 
 
 def test_a_larger_batch_has_a_guarantee_of_its_own() -> None:
@@ -285,7 +285,7 @@ def test_sure_means_that_the_interval_has_no_count_that_is_hardly_ever_shown() -
     tally = hb.StringTally(
         plan=REAL.id, n=10**6, strings=tuple(map(str, numbers)), cut=(False,) * numbers.size, numbers=numbers
     )
-    found = hb.estimate_strings(tally, REAL)
+    found = hb.estimate(tally, REAL).question
     sure = found.sure.tolist()
     assert sure.index(True) + 1 == 9
     assert all(sure[8:])
@@ -345,7 +345,7 @@ def test_the_rest_allows_for_strings_that_are_shown_because_they_lost_little() -
     plan = hb.plan_from(SCHEMA, 100, hb.Protocol(0, m=hb.Fakes.laplace(2.0, 35), release="strings"), epsilon=1.0)
     values = [f"string {i // 30}" for i in range(30 * 400)]
     people = hb.Collection.from_values(values, plan.schema)
-    found = hb.estimate_strings(hb.tally_strings(hb.shuffle(hb.randomize(people, plan)), plan), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan)), plan), plan).question
     truth = len(values) - 30 * len(found)
     low, high = found.other()
     assert low <= truth <= high

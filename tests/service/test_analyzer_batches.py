@@ -208,7 +208,7 @@ def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: P
         fakes = plan.protocol.fixed_fakes // plan.n * len(VALUES)
         reports = hb.Reports(plan, decode_payloads(payload_rows(sent), plan), len(VALUES), fakes, shuffled=True)
         counts = hb.tally(reports)
-        expected = hb.estimate(counts, plan)
+        expected = hb.estimate(counts, plan).question
         assert (found["state"], found["people"], found["messages"]) == ("committed", 30, len(sent)), name
         assert found["values"] == expected.values.tolist(), name
         assert found["stderr"] == expected.stderr.tolist(), name
@@ -429,7 +429,7 @@ def test_9_surplus_messages_are_the_last_ones(tmp_path: Path) -> None:
         system.deliver(sent)
         reports = hb.Reports(plan, decode_payloads(payload_rows(good[: 29 * 3]), plan), 29, shuffled=True)
         assert system.result(1)["people"] == 29
-        assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).values.tolist()
+        assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).question.values.tolist()
         system.shut()
 
 

@@ -176,12 +176,12 @@ def assert_equal(folder: Path, plan: hb.Plan, result: dict[str, Any]) -> None:
     counts = hb.tally(read_directory(folder, plan))
     assert (counts.n, counts.messages) == (result["people"], result["messages"])
     if plan.schema.questions is not None:
-        survey = hb.estimate_survey(counts, plan)
+        survey = hb.estimate(counts, plan)
         assert survey.guarantee is not None
         assert survey.guarantee.to_document() == result["guarantee"]
         assert survey.to_document(0.95) == result["estimate"]
         return
-    found = hb.estimate(counts, plan)
+    found = hb.estimate(counts, plan).question
     low, high = found.interval(0.95)
     assert found.guarantee is not None
     assert (found.values.tolist(), found.stderr.tolist()) == (result["values"], result["stderr"])

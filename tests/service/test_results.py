@@ -133,14 +133,14 @@ def test_9_partial_tallies_add_up_in_any_cut() -> None:
 
 def test_results_of_batches_are_pooled_as_their_estimates_are() -> None:
     parts = [estimate_of(json.loads(json.dumps(result_of(people)))) for people in (100, 140)]
-    assert all(isinstance(part, hb.Estimate) for part in parts)
-    both = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    assert all(isinstance(part, hb.LabelView) for part in parts)
+    both = hb.pool([part for part in parts if isinstance(part, hb.LabelView)])
     payloads = np.tile(np.array([[0], [1]], np.uint8), (240, 1))
     counts = np.bincount(payloads.ravel(), minlength=20)
     tally = hb.Tally(
         plan=PLAN.id, n=240, fakes=0, messages=480, batches=2, smallest_batch=100, counts=counts.astype(np.int64)
     )
-    whole = hb.estimate(tally, PLAN)
+    whole = hb.estimate(tally, PLAN).question
     assert both.n == whole.n == 240
     np.testing.assert_allclose(both.values, whole.values, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(both.stderr, whole.stderr, rtol=1e-12)

@@ -11,7 +11,7 @@ import pytest
 from tests.service.crashes import killed_at
 from tests.service.string_system import StringSystem
 
-from hubbub import StringEstimate
+from hubbub import StringView
 from hubbub.bits.exact import Buffered
 from hubbub.mechanisms.draws import draw_number
 from hubbub.service.runtime.credentials import derive
@@ -72,7 +72,7 @@ def test_strings_pass_both_services(make: Callable[..., StringSystem]) -> None:
     held = Counter(VALUES)
     assert all(held[string] - number >= 0 for string, number in shown.items())
     assert sorted(seed_slots.values()) == sorted(shown.values())
-    estimate = StringEstimate.from_json(json.dumps(result["estimate"]))
+    estimate = StringView.from_json(json.dumps(result["estimate"]))
     assert estimate.strings == tuple(result["labels"])
     assert result["values"] == estimate.values.tolist()
     for one in estimate:

@@ -99,7 +99,7 @@ def test_answers_of_a_survey_are_counted(tmp_path: Path, name: str) -> None:
     assert found["colour × dark mode", "red × yes"] == pytest.approx(7, abs=6)
     assert found["memory", "mean"] == pytest.approx(sum(i % 16 for i in range(N)) / N, abs=4)
     assert set(result["units"]) == {"people", "ms", "MB"}
-    estimate = hb.SurveyEstimate.from_json(json.dumps(result["estimate"]))
+    estimate = hb.Result.from_json(json.dumps(result["estimate"]))
     assert list(estimate) == list(QUESTIONS)
     assert estimate.guarantee is not None
     assert estimate.guarantee.to_document() == result["guarantee"]

@@ -20,12 +20,12 @@ from hubbub.model.questions import Cross, Flag, Number, Scale
 from hubbub.model.questions.survey import Asked
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
-from hubbub.results.counts import Estimate
-from hubbub.results.cross import CrossEstimate
-from hubbub.results.estimate import estimate_survey
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import Result
+from hubbub.results.cross import CrossView
+from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import View
+from hubbub.results.scales import ScaleView
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # confidence level of the tested intervals
@@ -173,14 +173,14 @@ class Figures:
     """True if the intervals that hold for all figures at once cover all of them."""
 
 
-def figures(result: Result, truth: Array, answers: Answered | None, level: float) -> Figures:
+def figures(result: View, truth: Array, answers: Answered | None, level: float) -> Figures:
     """Return the estimates of a question beside the truth, in the units of :func:`true_figures`."""
-    if isinstance(result, CrossEstimate):
+    if isinstance(result, CrossView):
         return _counts(result.cells, truth, level)
-    if isinstance(result, Estimate):
+    if isinstance(result, LabelView):
         return _counts(result, truth, level)
     assert answers is not None
-    if isinstance(result, ScaleEstimate):
+    if isinstance(result, ScaleView):
         share = truth / max(int((~answers.absent).sum()), 1)
         _, estimated, deviation = result.cdf()
         reach = NORMAL_95 * deviation
@@ -188,7 +188,7 @@ def figures(result: Result, truth: Array, answers: Answered | None, level: float
         covered = np.abs(estimated - share) <= reach + 1e-12
         inside = (low <= share + 1e-12) & (share <= high + 1e-12)
         return Figures(np.cumsum(result.values)[:-1], covered.astype(np.float64), bool(inside.all()))
-    if not isinstance(result, NumberEstimate):
+    if not isinstance(result, NumberView):
         reject("the result", "be that of a question")
     people = int((~answers.absent).sum())
     total = result.question.low * people + result.range * float(truth[0])
@@ -198,7 +198,7 @@ def figures(result: Result, truth: Array, answers: Answered | None, level: float
     return Figures(np.array([result.total]), np.array([float(held)]), held)
 
 
-def _counts(found: Estimate, truth: Array, level: float) -> Figures:
+def _counts(found: LabelView, truth: Array, level: float) -> Figures:
     low, high = found.interval(level)
     covered = (low <= truth) & (truth <= high)
     low, high = found.interval(level, simultaneous=True)
@@ -256,7 +256,7 @@ def simulate(
         else:
             one = next(tallies_by_counts(people.counts(), n, plan, 1, entropy=noise))
         released += one.messages
-        estimated = estimate_survey(one, plan)
+        estimated = estimate(one, plan)
         for name, true in truth.items():
             found[name].append(figures(estimated[name], true, answers.get(name), LEVEL))
     many = plan.protocol.sends_category and any(one.size > 2 for one in schema.attributes)

@@ -175,7 +175,7 @@ def measure(cell: Cell) -> Row:
     squares, sums = np.empty(times), np.zeros(width)
     raw, covered, together, released = 0.0, 0, 0, 0
     for place, one in enumerate(tallies):
-        found = estimate(one, plan)
+        found = estimate(one, plan).question
         error = found.values - truth
         sums += error
         raw += float(error @ error)

@@ -15,8 +15,8 @@ from hubbub.model.schema import Schema
 from hubbub.pipeline.randomize import randomize
 from hubbub.pipeline.shuffle import shuffle
 from hubbub.pipeline.tally import tally
-from hubbub.results.counts import Estimate
 from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
 
 PAGES = (
     "a search engine", "news", "mail", "videos", "an encyclopedia", "a social network", "a shop", "the weather",
@@ -35,7 +35,7 @@ class Demonstration:
     plan: Plan  # the most precise one that randomizes every record on its device and trusts the shuffling alone
     central: float  # standard error of a trusted server
     truth: NDArray[np.int64]
-    estimate: Estimate
+    estimate: LabelView
     messages: int  # received by the shuffler
     released: int  # released by the shuffler, including its fakes
     half: Guarantee  # the guarantee that remains if half of the users are compromised
@@ -83,7 +83,7 @@ def demonstrate(
     progress("shuffling")
     shuffled = shuffle(reports, entropy=entropy)
     progress("estimating")
-    found = estimate(tally(shuffled), plan)
+    found = estimate(tally(shuffled), plan).question
     progress("attacking")
     return Demonstration(
         budget=budget,

@@ -21,11 +21,11 @@ from hubbub.model.questions import Flag, Number, Questions, Scale
 from hubbub.model.schema import Schema
 from hubbub.numeric.shown import conditional_interval
 from hubbub.pipeline.records import Collection
-from hubbub.results.counts import Estimate
-from hubbub.results.estimate import estimate, estimate_survey
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import Result
+from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import View
+from hubbub.results.scales import ScaleView
 
 Numbers = NDArray[np.int64]
 Panel = dict[str, Any]
@@ -52,7 +52,7 @@ def trials(plan: Plan, shape: str, shares: Sequence[float], rows: str) -> list[P
     if plan.protocol.sends_strings:
         return [_strings(plan, _held(shape, plan.n, shares))]
     truth = true_counts(plan, shares or _shares(shape, plan.schema))
-    found = [estimate(one, plan) for one in tallies_by_counts(truth, plan.n, plan, 1 + DRAWS, entropy=system)]
+    found = [estimate(one, plan).question for one in tallies_by_counts(truth, plan.n, plan, 1 + DRAWS, entropy=system)]
     return [_counted("", "people", found, truth.astype(np.float64))]
 
 
@@ -169,24 +169,24 @@ def _survey(plan: Plan, people: Collection) -> list[Panel]:
     parts = [_apportioned(counts[a.start : a.stop].astype(np.float64), plan.n) for a in schema.attributes]
     truth = {name: factor * each for name, each in true_figures(decoded(people), schema).items()}
     drawn = tallies_by_counts(np.concatenate(parts), plan.n, plan, 1 + DRAWS, entropy=system)
-    found = [estimate_survey(one, plan) for one in drawn]
+    found = [estimate(one, plan) for one in drawn]
     return [_panel(name, [one[name] for one in found], truth[name], schema.questions) for name in truth]
 
 
-def _panel(name: str, found: list[Result], truth: NDArray[np.float64], questions: Questions) -> Panel:
+def _panel(name: str, found: list[View], truth: NDArray[np.float64], questions: Questions) -> Panel:
     first = found[0]
-    if isinstance(first, NumberEstimate):
+    if isinstance(first, NumberView):
         question = first.question
         mean = question.low + first.range * float(truth[0]) / first.n
-        means = [one.mean for one in found if isinstance(one, NumberEstimate)]
+        means = [one.mean for one in found if isinstance(one, NumberView)]
         return {"name": name, "unit": first.question.unit, "rows": [_measured("mean", mean, means)]}
-    if isinstance(first, ScaleEstimate):
+    if isinstance(first, ScaleView):
         return {"name": name, "unit": first.question.unit, "rows": _quantiles(found, truth)}
-    return _counted(name, "people", [one for one in found if isinstance(one, Estimate)], truth)
+    return _counted(name, "people", [one for one in found if isinstance(one, LabelView)], truth)
 
 
-def _quantiles(found: list[Result], below: NDArray[np.float64]) -> list[dict[str, Any]]:
-    scales = [one for one in found if isinstance(one, ScaleEstimate)]
+def _quantiles(found: list[View], below: NDArray[np.float64]) -> list[dict[str, Any]]:
+    scales = [one for one in found if isinstance(one, ScaleView)]
     edges, n = scales[0].question.edges, scales[0].n
     reached = np.concatenate([[0.0], below / n, [1.0]])
     return [
@@ -203,7 +203,7 @@ def _measured(label: str, truth: float, found: Sequence[Any]) -> dict[str, Any]:
     return {"label": label, "truth": truth, "estimate": found[0].value, "low": low, "high": high, "others": others}
 
 
-def _counted(name: str, unit: str, found: list[Estimate], truth: NDArray[np.float64]) -> Panel:
+def _counted(name: str, unit: str, found: list[LabelView], truth: NDArray[np.float64]) -> Panel:
     low, high = found[0].interval(0.95)
     shown = np.argsort(-truth, kind="stable")[:SHOWN].tolist()
     rows = [

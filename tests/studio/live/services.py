@@ -65,10 +65,10 @@ def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any
 
 
 @functools.cache
-def _estimate() -> hb.Estimate:
+def _estimate() -> hb.LabelView:
     counts = np.full(len(LABELS), PEOPLE // len(LABELS), np.int64)
     sizes = {"n": PEOPLE, "messages": PEOPLE, "smallest_batch": PEOPLE}
-    return hb.estimate(hb.Tally(plan=PLAN.id, fakes=0, batches=1, counts=counts, **sizes), PLAN)
+    return hb.estimate(hb.Tally(plan=PLAN.id, fakes=0, batches=1, counts=counts, **sizes), PLAN).question
 
 
 def withheld(bucket: int) -> dict[str, Any]:

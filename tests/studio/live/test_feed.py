@@ -218,7 +218,7 @@ def test_the_pool_is_that_of_the_library() -> None:
     results = [committed(one) for one in range(1, 30)]
     stepwise = RoundPool(1).plus(results[:3]).plus(results[3:4]).plus(results[4:])
     parts = [estimate_of(one) for one in results]
-    whole = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    whole = hb.pool([part for part in parts if isinstance(part, hb.LabelView)])
     rows = stepwise.to_document("")["rows"]
     assert isinstance(rows, list)
     low, high = whole.interval(0.95)
@@ -827,7 +827,7 @@ def survey() -> tuple[hb.Plan, hb.Collection]:
 
 
 def survey_result(bucket: int, plan: hb.Plan, people: hb.Collection) -> dict[str, Any]:
-    found = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
     columns = {name: list(column) for name, column in found.columns(0.95).items()}
     names = {
         "questions": "question",

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 from tests.studio.live.services import PEOPLE, committed
 
-from hubbub.results.comparisons import pool
+from hubbub.results.compare import pool
 from hubbub.studio.live.pooled import SHOWN_SHARES, RoundPool
 
 
