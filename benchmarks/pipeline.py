@@ -49,7 +49,8 @@ def pipeline(plan: hb.Plan) -> hb.LabelView:
             records = uniform_records(min(BLOCK, n - start), WIDTH)
             yield hb.randomize(hb.Collection.from_packed(records, schema), plan)
 
-    return hb.estimate(hb.tally(shuffle_blocks(reports(), plan, tempfile.TemporaryFile)), plan).question
+    found: hb.LabelView = hb.estimate(hb.tally(shuffle_blocks(reports(), plan, tempfile.TemporaryFile)), plan).question
+    return found
 
 
 def by_numpy(n: int) -> None:

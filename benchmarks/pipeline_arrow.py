@@ -140,7 +140,8 @@ def pipeline(file: Path, plan: hb.Plan, scratch: Path) -> hb.LabelView:
         reports, mixed = f"{folder}/reports.hub", f"{folder}/mixed.hub"
         write_reports(reports, plan, randomized(file, plan))
         write_reports(mixed, plan, shuffle_blocks(read_reports(reports, plan), plan, tempfile.TemporaryFile))
-        return hb.estimate(hb.tally(read_reports(mixed, plan)), plan).question
+        found: hb.LabelView = hb.estimate(hb.tally(read_reports(mixed, plan)), plan).question
+        return found
 
 
 def ratio(file: Path, name: str, job: Job, n: int) -> float:

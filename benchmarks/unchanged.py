@@ -131,7 +131,8 @@ def counted(plan: hb.Plan, n: int, rng: Rng) -> hb.LabelView:
     else:
         k, q = protocol.k, protocol.q
         sent = rng.binomial(k * truth, 1 - q) + rng.binomial(k * (n - truth), q)
-    return hb.estimate(tally(plan, n, sent.astype(np.int64), fakes), plan).question
+    found: hb.LabelView = hb.estimate(tally(plan, n, sent.astype(np.int64), fakes), plan).question
+    return found
 
 
 def names(found: hb.Comparison) -> set[str]:

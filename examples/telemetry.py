@@ -27,7 +27,7 @@ from hubbub.pipeline.shuffle import shuffle_blocks
 from hubbub.pipeline.tally import tally
 from hubbub.report import render
 from hubbub.report.report import Report, Section, Table
-from hubbub.report.results import question_blocks, shown
+from hubbub.report.results import shown, view_blocks
 from hubbub.report.survey_words import described_error, described_questions
 from hubbub.results.cross import CrossView
 from hubbub.results.estimate import estimate
@@ -184,11 +184,13 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
 
 
 def _lines(found: Result, truth: Truth) -> Iterator[Line]:
-    for name, result in found.results:
+    for name, result in found.views:
         if isinstance(result, ScaleView | NumberView):
             yield from _numbers(name, result, truth.number(name))
         else:
-            yield from _counts(name, result.cells if isinstance(result, CrossView) else result, truth.counts[name])
+            counts = result.cells if isinstance(result, CrossView) else result
+            assert isinstance(counts, LabelView)
+            yield from _counts(name, counts, truth.counts[name])
 
 
 def _counts(name: str, counts: LabelView, truth: Mapping[str, int]) -> Iterator[Line]:
@@ -237,7 +239,7 @@ def page(outcome: Outcome) -> str:
         sections=[
             Section("The plan", [Table(("question", "counted as", "standard error", "noise"), rows)]),
             Section("Truth and estimate", [Table(HEAD, [line.cells() for line in outcome.lines])]),
-            *(Section(name, question_blocks(name, result, LEVEL, 20)) for name, result in estimate.results),
+            *(Section(name, view_blocks(name, result, level=LEVEL)) for name, result in estimate.views),
         ],
         note="Every answer went through client, shuffler and analyzer; the people are synthetic.",
         plan=plan.id,

@@ -6,7 +6,7 @@ import numpy as np
 from tests.survey_subjects import Subject, fields
 
 import hubbub as hb
-from hubbub.errors import HubbubError, InvalidInput, PlanMismatch, WireError
+from hubbub.errors import HubbubError, InvalidInput, WireError
 
 SCHEMA = hb.Schema.strings(8)
 DRAWN = hb.Fakes.laplace(0.5, 9)
@@ -15,8 +15,7 @@ OTHER = hb.plan_from(SCHEMA, 41, hb.Protocol(0, m=DRAWN, release="strings"), eps
 LISTED = hb.plan_from(hb.Schema.one_hot(3), 3, hb.Protocol(0.1), epsilon=9.0)
 REPORTS = hb.shuffle(hb.randomize(hb.Collection.from_values(["oops"] * 40, SCHEMA), PLAN))
 TALLY = hb.tally(REPORTS)
-ESTIMATE = hb.estimate(TALLY, PLAN).question
-ROW = ESTIMATE["oops"]
+ESTIMATE: hb.StringView = hb.estimate(TALLY, PLAN).question
 BODY = hb.Strings(8).encode("oops")
 MINE, THEIRS = f"{PLAN.id[:8]}… and {OTHER.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
 LEVEL = "level must be in (0, 1), got 2.0"
@@ -31,21 +30,14 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "chance_shown": Subject(hb.chance_shown, {"plan": PLAN, "count": 3}),
     "count_shown": Subject(hb.count_shown, {"plan": PLAN, "probability": 0.5}),
-    "tally": Subject(hb.tally, {"reports": REPORTS, "plan": PLAN}),
-    "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
-    "StringTally": Subject(hb.StringTally, fields(TALLY)),
-    "Figure": Subject(hb.Figure, fields(ROW)),
-    "StringView": Subject(hb.StringView, {"tally": TALLY, "fakes": DRAWN, "achieved": None}),
+    "StringView": Subject(hb.StringView, fields(ESTIMATE)),
     "StringView.interval": Subject(ESTIMATE.interval, {"level": 0.95}),
     "StringView.other": Subject(ESTIMATE.other, {"level": 0.95}),
     "StringView.columns": Subject(ESTIMATE.columns, {"level": 0.95}),
     "StringView.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.95}),
     "StringView.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.95}),
     "StringView.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.95}),
-    "StringView.to_document": Subject(ESTIMATE.to_document, {"level": 0.95}),
-    "StringView.to_json": Subject(ESTIMATE.to_json, {"level": 0.95}),
     "StringView.plot": Subject(ESTIMATE.plot, {"level": 0.95, "top": 5}),
-    "StringView.from_json": Subject(hb.StringView.from_json, {"text": ESTIMATE.to_json()}),
     "Plan.check_payload": Subject(PLAN.check_payload, {"payload": b"\1\0\0\0" + BODY}),
 }
 
@@ -72,42 +64,26 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("chance_shown", {"count": -1}, InvalidInput, "count must be a whole number of at least 0, got -1"),
     ("count_shown", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
     ("count_shown", {"probability": 1.0}, InvalidInput, "probability must be in (0, 1), got 1.0"),
-    ("tally", {"reports": 7}, InvalidInput, "reports must be Reports or a Batch, not int"),
-    ("tally", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
-    ("tally", {"plan": OTHER}, PlanMismatch, f"reports and plan must belong to the same plan, got {MINE}"),
-    ("estimate", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
-    ("estimate", {"plan": OTHER}, PlanMismatch, f"tally and plan must belong to the same plan, got {MINE}"),
-    ("StringTally", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
-    ("StringTally", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
-    ("StringTally", {"strings": ["oops"]}, InvalidInput, "strings must be a tuple of strings, not list"),
-    ("StringTally", {"cut": (1,)}, InvalidInput, "cut must be a tuple of True or False, one for each string"),
+    ("StringView", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("StringView", {"strings": ["oops"]}, InvalidInput, "strings must be a tuple of strings, not list"),
+    ("StringView", {"cut": (1,)}, InvalidInput, "cut must be a tuple of True or False, one for each string"),
     (
-        "StringTally",
+        "StringView",
         {"numbers": np.array([41])},
         InvalidInput,
         "numbers must be at least 1 each, and at most n = 40 together",
     ),
-    ("Figure", {"string": 7}, InvalidInput, "string must be of type str, not int"),
-    ("Figure", {"cut": 7}, InvalidInput, "cut must be True or False, got 7"),
-    ("Figure", {"value": "x"}, InvalidInput, "value must be …"),
-    ("Figure", {"stderr": -1.0}, InvalidInput, "stderr must be …"),
-    ("Figure", {"low": 0}, InvalidInput, "low must be a whole number in [1, 1,000,000,000,000], got 0"),
-    ("Figure", {"high": 0}, InvalidInput, "high must be …"),
-    ("Figure", {"sure": 7}, InvalidInput, "sure must be True or False, got 7"),
-    ("StringView", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
     (
         "StringView",
         {"fakes": hb.Fakes.poisson(1.0)},
         InvalidInput,
         "fakes must be a distribution that the shuffler draws from",
     ),
-    ("StringView", {"achieved": 7}, InvalidInput, "achieved must be of type Guarantee, not int; …"),
     ("StringView.plot", {"level": 2.0}, InvalidInput, LEVEL),
     ("StringView.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
-    ("StringView.from_json", {"text": 7}, InvalidInput, "text must be the JSON of an estimate as str or …"),
     ("Plan.check_payload", {"payload": b""}, WireError, "the length of the payload must be 15, got 0"),
 ]
 CASES += [
     (f"StringView.{name}", {"level": 2.0}, InvalidInput, LEVEL)
-    for name in ("interval", "other", "columns", "to_arrow", "to_pandas", "to_polars", "to_document", "to_json")
+    for name in ("interval", "other", "columns", "to_arrow", "to_pandas", "to_polars")
 ]

@@ -33,6 +33,8 @@ MEAN = MEMORY.mean
 ERROR = hb.question_errors(PLAN)[0]
 SECOND = hb.estimate(hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(PEOPLE, SURVEY), PLAN))), PLAN)
 COMPARISON = hb.compare(ESTIMATE, SECOND)
+ONLY = hb.plan_from(hb.Schema.bits(["a"]), 3, hb.Protocol(0.1), delta=1e-3)
+ONLY_TALLY = hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values([["a"]] * 3, ONLY.schema), ONLY)))
 NEXT_LOAD, NEXT_MEMORY = SECOND["load"], SECOND["memory"]
 assert isinstance(NEXT_LOAD, hb.ScaleView)
 assert isinstance(NEXT_MEMORY, hb.NumberView)
@@ -79,7 +81,7 @@ SUBJECTS: dict[str, Subject] = {
     "Choice.encode": Subject(encoder(hb.Choice(["red", "blue"])), {"value": "red"}),
     "Cross": Subject(cross, {"names": ["colour", "dark mode"]}),
     "CrossView": Subject(hb.CrossView, fields(CROSS)),
-    "CrossView.interval": Subject(CROSS.interval, {**LEVEL, "simultaneous": False, "of": "collection"}),
+    "CrossView.interval": Subject(CROSS.interval, {**LEVEL, "simultaneous": False, "of": "people"}),
     "CrossView.population": Subject(CROSS.population, {**LEVEL, "simultaneous": False}),
     "Difference": Subject(hb.Difference, fields(MEMORIES.mean)),
     "Difference.interval": Subject(MEMORIES.mean.interval, {**LEVEL, "of": "population"}),
@@ -87,7 +89,7 @@ SUBJECTS: dict[str, Subject] = {
     "Flag": Subject(hb.Flag, {"missing": False}),
     "Flag.encode": Subject(encoder(hb.Flag()), {"value": True}),
     "Figure": Subject(hb.Figure, fields(MEAN)),
-    "Figure.interval": Subject(MEAN.interval, {**LEVEL, "of": "collection"}),
+    "Figure.interval": Subject(MEAN.interval, {**LEVEL, "of": "people"}),
     "Figure.to_document": Subject(MEAN.to_document, LEVEL),
     "Noise": Subject(hb.Noise, {"q": 0.1, "m": 0}),
     "Noise.from_document": Subject(hb.Noise.from_document, {"value": hb.Noise(0.1).to_document(), "what": "the noise"}),
@@ -105,15 +107,14 @@ SUBJECTS: dict[str, Subject] = {
     "ScaleComparison.band": Subject(LOADS.band, {**LEVEL, "of": "population"}),
     "ScaleComparison.quantile": Subject(LOADS.quantile, {"p": 0.5}),
     "ScaleView": Subject(hb.ScaleView, fields(LOAD)),
-    "ScaleView.band": Subject(LOAD.band, {**LEVEL, "of": "collection"}),
+    "ScaleView.band": Subject(LOAD.band, {**LEVEL, "of": "people"}),
     "ScaleView.quantile": Subject(LOAD.quantile, {"p": 0.5}),
     "Schema.survey": Subject(hb.Schema.survey, {"questions": QUESTIONS, "derived": ["colour"]}),
     "Comparison": Subject(hb.Comparison, fields(COMPARISON)),
     "Result": Subject(hb.Result, fields(ESTIMATE)),
     "Result.from_json": Subject(hb.Result.from_json, {"text": ESTIMATE.to_json()}),
-    "Result.plot": Subject(ESTIMATE.plot, {"name": "load", **LEVEL}),
+    "Result.plot": Subject(lambda level: hb.estimate(ONLY_TALLY, ONLY).plot(level=level), LEVEL),
     "Result.to_json": Subject(ESTIMATE.to_json, LEVEL),
-    "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
     "question_errors": Subject(hb.question_errors, {"plan": PLAN}),
 }
 for kind, one in (
@@ -122,7 +123,7 @@ for kind, one in (
     ("ScaleView", LOAD),
     ("Result", ESTIMATE),
 ):
-    for method in (*TABLES, "to_document", *(["plot"] if one is not ESTIMATE else [])):
+    for method in (*TABLES, "plot" if one is not ESTIMATE else "to_document"):
         SUBJECTS[f"{kind}.{method}"] = Subject(getattr(one, method), LEVEL)
 
 
@@ -185,7 +186,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "CrossView.interval",
         {"of": "everybody"},
         InvalidInput,
-        "of must be 'collection' or 'population', got 'everybody'",
+        "of must be 'people' or 'population', got 'everybody'",
     ),
     ("CrossView.interval", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
     ("CrossView.population", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
@@ -204,9 +205,14 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Figure", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
     ("Figure", {"unit": None}, InvalidInput, "unit must be of type str, not None"),
     ("Figure", {"ends": None}, InvalidInput, "ends must be a function of a level and of whom it covers, not None"),
-    ("Figure", {"sampled": "no"}, InvalidInput, "sampled must be True or False, got 'no'"),
+    ("Figure", {"covers": "no"}, InvalidInput, 'covers must be a tuple of "people", "population" or both'),
+    ("Figure", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("Figure", {"noise": 7}, InvalidInput, "noise must be of type CountNoise, not int"),
+    ("Figure", {"detectable": 1}, InvalidInput, "detectable must be True or False, got 1"),
+    ("Figure", {"sure": 7}, InvalidInput, "sure must be True or False, got 7"),
+    ("Figure", {"cut": 7}, InvalidInput, "cut must be True or False, got 7"),
     ("Figure.interval", {"level": 2}, InvalidInput, "level must be in (0, 1), got 2.0"),
-    ("Figure.interval", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("Figure.interval", {"of": "all"}, InvalidInput, "of must be 'people' or 'population', got 'all'"),
     ("Figure.to_document", {"level": "95 %"}, InvalidInput, "level must be a number in (0, 1), got '95 %'"),
     ("Noise", {"q": 0.5}, InvalidInput, "q must be in [0, 1/2), got 0.5"),
     ("Noise", {"q": 0}, InvalidInput, "q must be in (0, 1/2) if no fakes are added, got 0.0"),
@@ -269,7 +275,6 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         InvalidInput,
         "attributes must be the counts of every attribute of the question",
     ),
-    ("NumberView", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
     (
         "Protocol.survey",
         {"noise": hb.Noise(0.1)},
@@ -361,9 +366,8 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("ScaleView", {"question": QUESTIONS["memory"]}, InvalidInput, "question must be of type Scale, not Number"),
     ("ScaleView", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("ScaleView", {"attributes": ()}, InvalidInput, "attributes must be the counts of every level of the question"),
-    ("ScaleView", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
     ("ScaleView.band", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("ScaleView.band", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("ScaleView.band", {"of": "all"}, InvalidInput, "of must be 'people' or 'population', got 'all'"),
     ("ScaleView.quantile", {"p": 1.5}, InvalidInput, "p must be in [0, 1], got 1.5"),
     ("ScaleView.quantile", {"p": NAN}, InvalidInput, "p must be in [0, 1], got nan"),
     ("Schema.survey", {"questions": []}, InvalidInput, "questions must be a mapping from names to questions, not list"),
@@ -407,6 +411,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("Result", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("Result", {"counts": ()}, InvalidInput, "counts must be the counts of every attribute of the survey"),
+    ("Result", {"released": -1}, InvalidInput, "released must be a whole number in [0, 253,402,300,799], got -1"),
     ("Result", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
     (
         "Result",
@@ -418,34 +423,16 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Result.from_json",
         {"text": 7},
         InvalidInput,
-        "text must be the JSON of the estimate of a survey as str or bytes, not int",
+        "text must be the JSON of a result as str or bytes, not int",
     ),
     (
         "Result.from_json",
         {"text": "{}"},
         WireError,
-        "the estimate of a survey must be an object with exactly the keys format, plan, people, …",
-    ),
-    (
-        "Result.plot",
-        {"name": "age"},
-        InvalidInput,
-        "name must be the name of a question ('colour', 'dark mode', 'load', …)",
+        "the format of the result must be 'hubbub result 3'",
     ),
     ("Result.plot", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("Result.to_json", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    (
-        "estimate",
-        {"tally": None},
-        InvalidInput,
-        "tally must be of type Tally, not None; hubbub.tally returns one",
-    ),
-    (
-        "estimate",
-        {"plan": None},
-        InvalidInput,
-        "plan must be of type Plan, not None; hubbub.plan and hubbub.load_plan return one",
-    ),
     (
         "question_errors",
         {"plan": 7},
@@ -458,13 +445,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Difference", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
     ("Difference", {"unit": None}, InvalidInput, "unit must be of type str, not None"),
     ("Difference", {"ends": 7}, InvalidInput, "ends must be a function of a level and of whom it covers, not int"),
-    ("Difference", {"sampled": "no"}, InvalidInput, "sampled must be True or False, got 'no'"),
+    ("Difference", {"covers": ()}, InvalidInput, 'covers must be a tuple of "people", "population" or both'),
     *[
         (subject, {"adjusted": 2}, InvalidInput, "adjusted must be in [0, 1], got 2.0")
         for subject in ("Difference", "NumberComparison", "ScaleComparison")
     ],
     ("Difference.interval", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("Difference.interval", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("Difference.interval", {"of": "all"}, InvalidInput, "of must be 'people' or 'population', got 'all'"),
     ("Difference.to_document", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
     ("NumberComparison", {"a": None}, InvalidInput, "a must be of type NumberView, not None"),
     ("NumberComparison", {"b": LOAD}, InvalidInput, "b must be of type NumberView, not ScaleView"),
@@ -473,13 +460,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("ScaleComparison", {"b": MEMORY}, InvalidInput, "b must be of type ScaleView, not NumberView"),
     ("ScaleComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleComparison.band", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("ScaleComparison.band", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("ScaleComparison.band", {"of": "all"}, InvalidInput, "of must be 'people' or 'population', got 'all'"),
     ("ScaleComparison.quantile", {"p": 2}, InvalidInput, "p must be in [0, 1], got 2.0"),
     (
         "Comparison",
-        {"results": 7},
+        {"questions": 7},
         InvalidInput,
-        "results must be pairs of questions and their comparisons, not int",
+        "questions must be pairs of questions and their comparisons, not int",
     ),
     ("Comparison", {"n_a": -1}, InvalidInput, "n_a must be a whole number of at least 1, got -1"),
     ("Comparison", {"n_b": -1}, InvalidInput, "n_b must be a whole number of at least 1, got -1"),
@@ -489,19 +476,16 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("CrossView.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossView.to_pandas", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossView.to_polars", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("CrossView.to_document", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossView.plot", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("NumberView.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("NumberView.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("NumberView.to_pandas", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("NumberView.to_polars", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("NumberView.to_document", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("NumberView.plot", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleView.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleView.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleView.to_pandas", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleView.to_polars", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("ScaleView.to_document", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("ScaleView.plot", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("Result.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("Result.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),

@@ -129,7 +129,7 @@ def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
 
-    def compare(request: hb.planner.Request, **rest: object) -> hb.planner.LabelComparison:
+    def compare(request: hb.planner.Request, **rest: object) -> hb.planner.Comparison:
         seen.update(weights=request.weights, schema=request.schema)
         raise hb.Infeasible("stop here")
 
@@ -186,7 +186,7 @@ def test_results_as_files(survey: Path, run: Call) -> None:
     check_page((survey / "all.html").read_text(), 5)
     assert json.loads((survey / "all.json").read_text())["people"] == PEOPLE
     told = run("estimate", "mixed.hub", "--plan", "plan.json", "--json").stdout
-    assert json.loads(told)["format"] == "hubbub survey estimate 1"
+    assert json.loads(told)["format"] == "hubbub result 3"
     assert json.loads(run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "-").stdout)["people"] == PEOPLE
 
 
@@ -249,9 +249,9 @@ def test_surveys_are_compared_with_surveys(survey: Path, run: Call) -> None:
     labels = hb.Schema.one_hot(["x", "y"])
     other = hb.plan_from(labels, 2, hb.Protocol(0.1), delta=1e-6)
     counted = hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(["x", "y"], labels), other), other))
-    (survey / "labels.json").write_text(hb.estimate(counted, other).question.to_json())
+    (survey / "labels.json").write_text(hb.estimate(counted, other).to_json())
     assert "must both be of surveys" in run("compare", "one.json", "labels.json").stderr
-    assert "surveys with the same questions" in run("compare", "one.json", "flag.json").stderr
+    assert "must be results of the same questions" in run("compare", "one.json", "flag.json").stderr
     for words in (("--question", "none"), ("--plot", "a.svg")):
         done = run("compare", "one.json", "flag.json", *words)
         assert done.exit_code == 2

@@ -145,7 +145,7 @@ def test_the_weight_of_a_device_among_labels_that_add_up(protocol: Protocol, lab
         found.setflags(write=False)
         messages = n * protocol.k if protocol.sends_records else int(found.sum())
         own = hb.Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, smallest_batch=n, counts=found)
-        return hb.estimate(own, plan).question.values
+        return np.asarray(hb.estimate(own, plan).question.values)
 
     for sent in (0, protocol.k):
         moved = values(101, sent) - values(100, 0)

@@ -72,12 +72,12 @@ def test_the_local_figure_is_that_of_the_own_messages_by_enumeration() -> None:
 
 
 def test_estimates_and_everything_written_about_them_say_so() -> None:
-    found = hb.estimate(mixed(SPLIT), SPLIT).question
+    found = hb.estimate(mixed(SPLIT), SPLIT)
     assert found.guarantee is not None
     assert "500 people were not shuffled" in found.guarantee.note
     for text in (private(found), html_table(found), result_page(found), str(found.guarantee)):
         assert "500 people were not shuffled" in text
-    read = hb.LabelView.from_json(found.to_json())
+    read = hb.Result.from_json(found.to_json())
     assert read.guarantee == found.guarantee
     survey = hb.estimate(mixed(ANSWERS), ANSWERS)
     assert survey.guarantee is not None
@@ -118,8 +118,8 @@ def test_a_plan_without_a_shuffler_keeps_its_figure() -> None:
 
 def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -> None:
     parts = [
-        hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT).question,
-        hb.estimate(hb.tally(reports(SPLIT)), SPLIT).question,
+        hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT),
+        hb.estimate(hb.tally(reports(SPLIT)), SPLIT),
     ]
     for order in itertools.permutations(parts):
         found = hb.pool(order).guarantee

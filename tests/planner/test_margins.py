@@ -401,14 +401,14 @@ def survey_coverage(plan: Plan, runs: int) -> dict[str, float]:
         for name in asked:
             result = found[name]
             if name == "age":
-                errors = np.cumsum(result.values)[:-1] - below  # type: ignore[union-attr]
+                errors = np.cumsum(result.values)[:-1] - below
             elif name == "load":
-                errors = np.array([result.mean.value - np.mean(rows["load"])])  # type: ignore[union-attr]
+                errors = np.array([result.mean.value - np.mean(rows["load"])])
             else:
-                truth = {str(label).lower(): 0 for label in result.labels}  # type: ignore[union-attr]
+                truth = {str(label).lower(): 0 for label in result.labels}
                 for value in rows[name]:
                     truth[{True: "yes", False: "no"}.get(value, value)] += 1
-                errors = result.values - np.array(list(truth.values()))  # type: ignore[union-attr]
+                errors = result.values - np.array(list(truth.values()))
             hits[name] += float((np.abs(errors) <= half[name] + TIE).mean()) / runs
     return hits
 
@@ -563,7 +563,7 @@ def test_numbers_that_may_be_missing(answer: float) -> None:
     own = hb.plan(schema, 1000, epsilon=1.0, delta=1e-5, trust="shuffler-noise")
     counts = hb.Collection.from_values([{"x": answer}] * 1000, own.schema).counts()
     tallies = tallies_by_counts(counts, 1000, own, 800, entropy=SeededStreamNotForPeople(1))
-    means = [hb.estimate(one, own)["x"].mean.value for one in tallies]  # type: ignore[union-attr]
+    means = [hb.estimate(one, own)["x"].mean.value for one in tallies]
     assert np.mean(np.abs(np.array(means) - answer) <= question_margins(own)["x"]) >= 0.935  # 2 % are 2.6 deviations
 
 

@@ -20,7 +20,7 @@ from hubbub.report import (
 )
 from hubbub.report.results import cross_rows, difference_rows, figure_rows
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.report
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -50,7 +50,7 @@ def test_a_page_has_a_section_a_chart_and_a_table_for_every_question(found: hb.R
 @pytest.mark.parametrize("name", SURVEY)
 @pytest.mark.parametrize("wide", [True, False])
 def test_every_question_has_a_chart(found: hb.Result, name: str, wide: bool) -> None:
-    shown = words(found.plot(name), wide=wide)
+    shown = words(found[name].plot(), wide=wide)
     expected = {
         "colour": "red",
         "dark mode": "yes",
@@ -62,8 +62,8 @@ def test_every_question_has_a_chart(found: hb.Result, name: str, wide: bool) -> 
 
 
 def test_a_chart_of_a_distribution_marks_the_median(found: hb.Result, tmp_path: Path) -> None:
-    assert re.search(r"median [\d,.]+", words(found.plot("load time")))
-    found.plot("load time").save(str(tmp_path / "a.png"))
+    assert re.search(r"median [\d,.]+", words(found["load time"].plot()))
+    found["load time"].plot().save(str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

@@ -1,5 +1,7 @@
 """Counts above the number of people: no data cause them, and every result says so."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ WORDS = "ore than the number of people: "
 
 def counted(plan: hb.Plan, *numbers: int) -> hb.Tally:
     counts = np.array(numbers, np.int64)
-    sizes = {"n": N, "batches": 1, "smallest_batch": N, "fakes": 0, "messages": int(counts.sum())}
+    sizes: dict[str, Any] = {"n": N, "batches": 1, "smallest_batch": N, "fakes": 0, "messages": int(counts.sum())}
     return hb.Tally(plan=plan.id, counts=counts, **sizes)
 
 

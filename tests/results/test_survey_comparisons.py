@@ -191,7 +191,7 @@ def test_numbers_and_scales_of_a_survey_are_corrected_like_its_labels() -> None:
         found = hb.compare(a, b)
         assert [name for name, one in found.questions if np.any(one.significant)] == [*found.significant]
         columns = found.columns()
-        decides = [item == "mean" or item.startswith("whole") for item in columns["item"]]
+        decides = [item == "mean" or str(item).startswith("whole") for item in columns["item"]]
         assert np.asarray(columns["p_value"])[decides].tolist() == found.p_value.tolist()
         assert found["x3"].columns()["p_value"][0] == found.p_value[3]
         assert found["y"].p_value == found.p_value[20]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.documents import Fields, Json, legal
-from hubbub.errors import OPEN_UNIT, check_choice, check_real, check_type, check_whole, reject
+from hubbub.errors import OPEN_UNIT, WireError, check_choice, check_real, check_type, check_whole, reject
 from hubbub.mechanisms.noise import noise_document, noise_from_document
 from hubbub.model.schema import Schema, check_label_names, summarize_labels
 from hubbub.numeric.estimation import nearest_counts, shrunk_counts
@@ -226,6 +226,8 @@ class LabelView(Table):
         arrays["unbiased"] = (
             arrays["values"] if read["unbiased"] is None else np.array(read.reals("unbiased"), np.float64)
         )
+        if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["stderr"] < 0).any():
+            raise WireError(f"{what} must have finite values and errors of at least 0")
         for array in arrays.values():
             array.setflags(write=False)
         with legal(what):

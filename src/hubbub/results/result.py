@@ -34,7 +34,7 @@ View = LabelView | ScaleView | NumberView | CrossView | StringView
 Counts = AnswerCounts | LabelView | StringView
 KEYS = (
     "format", "plan", "people", "released", "level", "simultaneous", "guarantee", "schema", "counts", "table",
-    "distributions", "notes",
+    "distributions", "other", "notes",
 )  # fmt: skip
 BATCH_KEYS = (
     "batch", "task", "bucket", "round", "epoch", "start", "end", "spent", "total", "gaps", "bundles", "rejected",
@@ -268,9 +268,10 @@ class Result(Table):
     def to_document(self, level: float = LEVEL, *, simultaneous: bool = False) -> dict[str, Json]:
         """Return the result as a JSON object: the counts that :meth:`from_document` reads, and a table for others.
 
-        Of scales, ``distributions`` has the share of people below every edge.
+        Of scales, ``distributions`` has the share of people below every edge; of strings, ``other`` how many people
+        hold one that is not shown, or none.
         """
-        found = self._rows(check_real("level", level, OPEN_UNIT), simultaneous)
+        found, only = self._rows(check_real("level", level, OPEN_UNIT), simultaneous), self.views[0][1]
         return {
             **self.about(),
             "level": level,
@@ -283,6 +284,9 @@ class Result(Table):
                 for name, view in self.views
                 if isinstance(view, ScaleView)
             },
+            "other": dict(zip(("low", "high"), only.other(level), strict=True))
+            if isinstance(only, StringView)
+            else None,
             "notes": list(self.notes),
         }
 
