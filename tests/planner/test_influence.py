@@ -62,8 +62,8 @@ def malicious(plan: hb.Plan, label: int, count: int) -> Any:
 
 def values(tally: hb.Tally, plan: hb.Plan) -> Any:
     if not plan.schema.named:
-        return hb.estimate(tally, plan).values
-    return np.concatenate([one.values for one in hb.estimate_survey(tally, plan).counts])
+        return hb.estimate(tally, plan).question.values
+    return np.concatenate([one.values for one in hb.estimate(tally, plan).counts])
 
 
 def attained(plan: hb.Plan, label: int, sent: int) -> float:
@@ -115,7 +115,7 @@ def test_a_simulated_client_has_this_weight(name: str) -> None:
     people = hb.randomize(hb.Collection.from_values(["0"] * N, ONE), plan)
     sent = malicious(plan, 1, malicious_clients * int(client_messages(plan)))
     batch = hb.Reports(plan, np.concatenate([people.messages, sent]), N + malicious_clients)
-    found = hb.estimate(hb.tally(hb.shuffle(batch)), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(batch)), plan).question
     assert found.values[1] == pytest.approx(malicious_clients * client_weight(plan), abs=6 * found.stderr[1] + 1e-9)
 
 

@@ -246,7 +246,9 @@ def counted(plan: Plan, values: list[object], truth: Array, runs: int) -> float:
     hits = 0.0
     for seed in range(runs):
         entropy = SeededStreamNotForPeople(seed)
-        found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy)), plan)
+        found = hb.estimate(
+            hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy)), plan
+        ).question
         hits += float((np.abs(found.unbiased - truth) <= half + TIE).mean()) / runs
     return hits
 
@@ -412,18 +414,18 @@ def survey_coverage(plan: Plan, runs: int) -> dict[str, float]:
     for seed in range(runs):
         entropy = SeededStreamNotForPeople(seed)
         tally = hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy))
-        found = hb.estimate_survey(tally, plan)
+        found = hb.estimate(tally, plan)
         for name in asked:
             result = found[name]
             if name == "age":
-                errors = np.cumsum(result.values)[:-1] - below  # type: ignore[union-attr]
+                errors = np.cumsum(result.values)[:-1] - below
             elif name == "load":
-                errors = np.array([result.mean.value - np.mean(rows["load"])])  # type: ignore[union-attr]
+                errors = np.array([result.mean.value - np.mean(rows["load"])])
             else:
-                truth = {str(label).lower(): 0 for label in result.labels}  # type: ignore[union-attr]
+                truth = {str(label).lower(): 0 for label in result.labels}
                 for value in rows[name]:
                     truth[{True: "yes", False: "no"}.get(value, value)] += 1
-                errors = result.values - np.array(list(truth.values()))  # type: ignore[union-attr]
+                errors = result.values - np.array(list(truth.values()))
             hits[name] += float((np.abs(errors) <= half[name] + TIE).mean()) / runs
     return hits
 
@@ -578,7 +580,7 @@ def test_numbers_that_may_be_missing(answer: float) -> None:
     own = hb.plan(schema, 1000, epsilon=1.0, delta=1e-5, trust="shuffler-noise")
     counts = hb.Collection.from_values([{"x": answer}] * 1000, own.schema).counts()
     tallies = tallies_by_counts(counts, 1000, own, 800, entropy=SeededStreamNotForPeople(1))
-    means = [hb.estimate_survey(one, own)["x"].mean.value for one in tallies]  # type: ignore[union-attr]
+    means = [hb.estimate(one, own)["x"].mean.value for one in tallies]
     assert np.mean(np.abs(np.array(means) - answer) <= question_margins(own)["x"]) >= 0.935  # 2 % are 2.6 deviations
 
 

@@ -354,7 +354,9 @@ class LiveSystem:
         found: Counter[int] = Counter()
         for result in self.results():
             if result["state"] == "committed":
-                found.update({value: round(count) for value, count in enumerate(result["values"]) if count > 0.5})
+                found.update(
+                    {value: round(count) for value, count in enumerate(result["table"]["value"]) if count > 0.5}
+                )
         return found
 
     def log(self, name: str) -> str:
@@ -434,7 +436,7 @@ def counted(results: Sequence[dict[str, Any]], width: int) -> NDArray[np.int64]:
     for result in results:
         assert result["state"] == "committed", result
         assert not result["rejected"], result["rejected"]
-        values = np.array(result["values"])
+        values = np.array(result["table"]["value"])
         whole = np.rint(values).astype(np.int64)
         # The estimator corrects for flips that practically never happen, in proportion to the count.
         assert np.all(np.abs(values - whole) < 1e-3 + 1e-5 * whole)

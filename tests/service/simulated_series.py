@@ -140,7 +140,7 @@ class SimulatedSeries:
             assert len(result["rejected"]) == 0, f"reports of honest people were rejected in {name}"
             assert 1 <= result["round"] <= ROUNDS and result["spent"]["rounds"] <= ROUNDS
             assert result["spent"]["epsilon"] <= result["total"]["epsilon"]
-            for account, value in enumerate(result.get("values", [])):
+            for account, value in enumerate(result.get("table", {}).get("value", [])):
                 if value > 0.5:
                     assert round(value) == 1, "a person is twice in a batch"
                     counted[result["round"], account] += 1

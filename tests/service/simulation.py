@@ -598,7 +598,7 @@ class Simulation:
             rejected = sum(result["rejected"].values())
             bad[result["task"]] += rejected
             if result["state"] == "committed":
-                for value, count in enumerate(result["values"]):
+                for value, count in enumerate(result["table"]["value"]):
                     if count > 0.5:
                         found[result["task"], value] += round(count)
             else:

@@ -207,9 +207,9 @@ def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: P
         fakes = plan.protocol.fixed_fakes // plan.n * len(VALUES)
         reports = hb.Reports(plan, decode_payloads(payload_rows(sent), plan), len(VALUES), fakes, shuffled=True)
         counts = hb.tally(reports)
-        expected = hb.estimate(counts, plan)
+        expected = hb.estimate(counts, plan).question
         assert (found["state"], found["people"], found["messages"]) == ("committed", 30, len(sent)), name
-        assert found["values"] == expected.values.tolist(), name
+        assert found["table"]["value"] == expected.values.tolist(), name
         assert found["stderr"] == expected.stderr.tolist(), name
         stated = hb.Guarantee.from_document(found["guarantee"])
         assert stated == system.contract.with_overflow(hb.achieved_guarantee(counts, plan)), name
@@ -346,7 +346,7 @@ def test_6_eleven_malicious_clients_no_longer_erase_everybody(tmp_path: Path) ->
     assert result["rejected"] == {"cannot_open": 220}
     assert (result["state"], result["charged"], result["people"]) == ("committed", 11, 109)
     assert result["messages"] == 109 * 20
-    assert abs(result["values"][1] - 109) < 5 * result["stderr"][1]
+    assert abs(result["table"]["value"][1] - 109) < 5 * result["table"]["stderr"][1]
     stated = hb.Guarantee.from_document(result["guarantee"])
     assert stated == system.contract.plan.guarantee
     system.shut()
@@ -428,7 +428,7 @@ def test_9_surplus_messages_are_the_last_ones(tmp_path: Path) -> None:
         system.deliver(sent)
         reports = hb.Reports(plan, decode_payloads(payload_rows(good[: 29 * 3]), plan), 29, shuffled=True)
         assert system.result(1)["people"] == 29
-        assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).values.tolist()
+        assert system.result(1)["table"]["value"] == hb.estimate(hb.tally(reports), plan).question.values.tolist()
         system.shut()
 
 

@@ -294,7 +294,7 @@ def test_the_same_people_answer_in_every_round(system: System) -> None:
     assert [(result["round"], result["state"], result["people"]) for result in results] == [
         (number, "committed", MINIMUM) for number in (1, 2, 3)
     ]
-    assert all(round(sum(result["values"])) == MINIMUM for result in results)
+    assert all(round(sum(result["table"]["value"])) == MINIMUM for result in results)
     assert [result["spent"]["rounds"] for result in results] == [1, 2, 3]
     assert [result["spent"]["epsilon"] for result in results] == pytest.approx([48.0, 96.0, 144.0])
     assert {(one["total"]["rounds"], one["total"]["epsilon"], one["total"]["delta"]) for one in results} == {

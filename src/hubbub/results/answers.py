@@ -24,6 +24,7 @@ from hubbub.mechanisms.noise import noise_document, noise_from_document, pooled_
 from hubbub.model.plans import Plan
 from hubbub.model.protocol import Fakes
 from hubbub.model.questions import Number, Scale
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.estimation import counts_of_total
 from hubbub.numeric.population import CountNoise
@@ -75,8 +76,9 @@ class AnswerCounts:
         }
 
     @classmethod
-    def from_document(cls, value: Json, what: str) -> "AnswerCounts":
+    def from_document(cls, value: Json, what: str, schema: Schema, n: int) -> "AnswerCounts":
         """Read the counts from a JSON object."""
+        del schema, n
         read = Fields(value, what, *KEYS)
         values = np.array(read.reals("values"), np.float64)
         values.setflags(write=False)

@@ -20,10 +20,10 @@ from hubbub.model.questions import Flag, Number, Scale
 from hubbub.model.schema import Schema
 from hubbub.numeric.shown import conditional_interval
 from hubbub.pipeline.records import Collection
-from hubbub.results.counts import Estimate
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import Result
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import View
+from hubbub.results.scales import ScaleView
 
 Numbers = NDArray[np.int64]
 Panel = dict[str, Any]
@@ -167,20 +167,20 @@ def _survey(plan: Plan, people: Collection) -> tuple[Numbers, dict[str, NDArray[
     return np.concatenate(parts), truth
 
 
-def _panel(name: str, found: list[Result], truth: NDArray[np.float64]) -> Panel:
+def _panel(name: str, found: list[View], truth: NDArray[np.float64]) -> Panel:
     first = found[0]
-    if isinstance(first, NumberEstimate):
+    if isinstance(first, NumberView):
         question = first.question
         mean = question.low + first.range * float(truth[0]) / first.n
-        means = [one.mean for one in found if isinstance(one, NumberEstimate)]
+        means = [one.mean for one in found if isinstance(one, NumberView)]
         return {"name": name, "unit": first.question.unit, "rows": [_measured("mean", mean, means)]}
-    if isinstance(first, ScaleEstimate):
+    if isinstance(first, ScaleView):
         return {"name": name, "unit": first.question.unit, "rows": _quantiles(found, truth)}
-    return _counted(name, "people", [one for one in found if isinstance(one, Estimate)], truth)
+    return _counted(name, "people", [one for one in found if isinstance(one, LabelView)], truth)
 
 
-def _quantiles(found: list[Result], below: NDArray[np.float64]) -> list[dict[str, Any]]:
-    scales = [one for one in found if isinstance(one, ScaleEstimate)]
+def _quantiles(found: list[View], below: NDArray[np.float64]) -> list[dict[str, Any]]:
+    scales = [one for one in found if isinstance(one, ScaleView)]
     edges, n = scales[0].question.edges, scales[0].n
     reached = np.concatenate([[0.0], below / n, [1.0]])
     return [
@@ -197,7 +197,7 @@ def _measured(label: str, truth: float, found: Sequence[Any]) -> dict[str, Any]:
     return {"label": label, "truth": truth, "estimate": found[0].value, "low": low, "high": high, "others": others}
 
 
-def _counted(name: str, unit: str, found: list[Estimate], truth: NDArray[np.float64]) -> Panel:
+def _counted(name: str, unit: str, found: list[LabelView], truth: NDArray[np.float64]) -> Panel:
     low, high = found[0].interval(0.95)
     shown = np.argsort(-truth, kind="stable")[:SHOWN].tolist()
     rows = [

@@ -1,82 +1,35 @@
-"""Estimated counts with error bars."""
+"""``LabelView``: estimated numbers of people with each label, with error bars."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.documents import Fields, Json, legal, parse
-from hubbub.errors import (
-    NON_NEGATIVE,
-    OPEN_UNIT,
-    WireError,
-    check_choice,
-    check_real,
-    check_type,
-    check_whole,
-    kind_of,
-    reject,
-)
+from hubbub.documents import Fields, Json, legal
+from hubbub.errors import OPEN_UNIT, WireError, check_choice, check_real, check_type, check_whole, reject
 from hubbub.mechanisms.noise import noise_document, noise_from_document
-from hubbub.model.privacy import Guarantee
-from hubbub.model.schema import check_label_names, summarize_labels
+from hubbub.model.schema import Schema, check_label_names, summarize_labels
 from hubbub.numeric.estimation import nearest_counts, shrunk_counts
 from hubbub.numeric.intervals import count_interval, critical_count
-from hubbub.numeric.population import CountNoise, check_finite, population_interval
+from hubbub.numeric.population import CountNoise, population_interval
 from hubbub.numeric.vectors import check_vector
-from hubbub.results.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
-
-if TYPE_CHECKING:
-    from hubbub.report import Chart
+from hubbub.results.figures import BOTH, PEOPLE, Figure, Of
+from hubbub.results.frames import LEVEL, Columns, Table
 
 Array = NDArray[np.float64]
 SHOWN = 10
 """Labels that a note names."""
-LEVEL = 0.95
-"""Confidence level of ``detectable`` and of the detection limit."""
-FORMAT = "hubbub estimate 1"
 UNBIASED = "unbiased"
-Of = Literal["collection", "population"]
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LabelEstimate:
-    """The estimated number of people with one label."""
-
-    label: str
-    value: float
-    stderr: float
-    detectable: bool
-    """True if the count is distinguishable from 0, with all labels of the estimate taken into account."""
-    estimate: "Estimate" = field(repr=False)
-    """The estimate of this label alone."""
-
-    def __post_init__(self) -> None:
-        check_type("label", self.label, str)
-        check_finite("value", self.value)
-        check_real("stderr", self.stderr, NON_NEGATIVE)
-        check_type("detectable", self.detectable, bool)
-        check_type("estimate", self.estimate, Estimate)
-
-    def interval(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[float, float]:
-        """Return the ends of an interval that covers the count with probability ``level``; see Estimate.interval."""
-        low, high = self.estimate.interval(level, of=of)
-        return float(low[0]), float(high[0])
-
-    def population(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return an interval of the share of the population that has the label; see Estimate.population."""
-        low, high = self.estimate.population(level)
-        return float(low[0]), float(high[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class Estimate:
+class LabelView(Table):
     """Estimated number of people with each label: unbiased values, standard errors, intervals and detection limits.
 
-    ``estimate["red"]`` is one label, iteration goes through all of them.
+    ``view["red"]`` is the figure of one label, iteration goes through all of them.
     """
 
     labels: tuple[str, ...]
@@ -91,10 +44,6 @@ class Estimate:
     """The error of a value, from which intervals are computed."""
     remark: str = UNBIASED
     """A phrase about the values, which starts with the word "unbiased" unless they were adjusted."""
-    plan: str | None = None
-    """Id of the plan, or None for batches of several plans."""
-    achieved: Guarantee | Callable[[], Guarantee | None] | None = field(default=None)
-    """The guarantee of the people that were counted, or a function that computes it; see :attr:`guarantee`."""
 
     def __post_init__(self) -> None:
         check_label_names("labels", self.labels)
@@ -104,19 +53,6 @@ class Estimate:
         check_type("one_choice", self.one_choice, bool)
         check_type("noise", self.noise, CountNoise)
         check_type("remark", self.remark, str)
-        if self.plan is not None:
-            check_type("plan", self.plan, str)
-        if self.achieved is not None and not callable(self.achieved):
-            check_type("achieved", self.achieved, Guarantee)
-
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """The guarantee of the people that were counted; it is computed on first use, which may take seconds."""
-        found = self.achieved
-        if callable(found):
-            found = found()
-            object.__setattr__(self, "achieved", found)
-        return found
 
     @property
     def adjusted(self) -> bool:
@@ -129,38 +65,43 @@ class Estimate:
     def __contains__(self, label: object) -> bool:
         return label in self.labels
 
-    def __iter__(self) -> Iterator[LabelEstimate]:
+    def __iter__(self) -> Iterator[Figure]:
         detectable = self.detectable.tolist()
         return (self._row(i, detectable[i]) for i in range(len(self.labels)))
 
-    def __getitem__(self, label: str) -> LabelEstimate:
+    def __getitem__(self, label: str) -> Figure:
         if not isinstance(label, str) or label not in self.labels:
-            reject("label", f"be a label of the estimate ({summarize_labels(self.labels)})")
+            reject("label", f"be a label of the question ({summarize_labels(self.labels)})")
         place = self.labels.index(label)
         return self._row(place, bool(self.detectable[place]))
 
-    def _row(self, place: int, detectable: bool) -> LabelEstimate:
+    def _row(self, place: int, detectable: bool) -> Figure:
         chosen = slice(place, place + 1)
-        values = self.values[chosen]
         one = replace(
             self,
             labels=self.labels[chosen],
-            values=values,
+            values=self.values[chosen],
             stderr=self.stderr[chosen],
             unbiased=self.unbiased[chosen],
             one_choice=False,
         )
-        return LabelEstimate(
-            label=self.labels[place],
-            value=float(values[0]),
+
+        def ends(level: float, of: Of) -> tuple[float, float]:
+            low, high = one.interval(level, of=of)
+            return float(low[0]), float(high[0])
+
+        return Figure(
+            name=self.labels[place],
+            value=float(one.values[0]),
             stderr=float(one.stderr[0]),
+            unit=PEOPLE,
+            ends=ends,
+            n=self.n,
+            noise=self.noise,
             detectable=detectable,
-            estimate=one,
         )
 
-    def interval(
-        self, level: float = LEVEL, *, simultaneous: bool = False, of: Of = "collection"
-    ) -> tuple[Array, Array]:
+    def interval(self, level: float = LEVEL, *, simultaneous: bool = False, of: Of = "people") -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true count, or all at once, with probability ``level``.
 
         Of the people in the collection: value ± the quantile of the exact distribution of flips and fakes, or of a
@@ -171,7 +112,7 @@ class Estimate:
         Of the population (``of="population"``): n times the shares of :meth:`population`.
         """
         miss = self._miss(level, simultaneous)
-        if check_choice("of", of, ("collection", "population")) == "population":
+        if check_choice("of", of, BOTH) == "population":
             low, high = self.population(level, simultaneous=simultaneous)
             return self.n * low, self.n * high
         low, high = count_interval(self.unbiased, self.n, self.noise, miss)
@@ -237,12 +178,13 @@ class Estimate:
         value.setflags(write=False)
         return replace(self, values=value, remark=remark)
 
-    def columns(self, level: float = LEVEL, *, simultaneous: bool = False) -> Columns:
-        """Return the rows of the estimate as columns: values, errors, both kinds of intervals, detectability.
+    def columns(self, level: float | None = None, *, simultaneous: bool = False) -> Columns:
+        """Return a row for each label: values, errors, both kinds of intervals, detectability.
 
         All figures are numbers of people, as everywhere the ends of intervals have the unit of the value:
         ``population_low`` and ``population_high`` are n times the shares of :meth:`population`.
         """
+        level = LEVEL if level is None else level
         low, high = self.interval(level, simultaneous=simultaneous)
         first, last = self.interval(level, simultaneous=simultaneous, of="population")
         return {
@@ -256,90 +198,53 @@ class Estimate:
             "detectable": self.detectable,
         }
 
-    def to_arrow(self, level: float = LEVEL) -> Any:
-        """Return a PyArrow table with a row for each label; needs the extra ``frames``."""
-        return to_arrow(self.columns(level))
+    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+        """Return the rows of the view in the table of a result."""
+        found = self.columns(level, simultaneous=simultaneous)
+        labels, detectable = found.pop("label"), found.pop("detectable")
+        notes = [None if one else "not distinguishable from 0" for one in detectable]
+        return {"item": labels, "unit": [PEOPLE] * len(labels), **found, "note": notes}
 
-    def to_pandas(self, level: float = LEVEL) -> Any:
-        """Return a pandas data frame with a row for each label; needs the extra ``frames``, and pandas."""
-        return to_pandas(self.columns(level))
-
-    def to_polars(self, level: float = LEVEL) -> Any:
-        """Return a Polars data frame with a row for each label; needs the extra ``frames``, and Polars."""
-        return to_polars(self.columns(level))
-
-    def plot(self, *, level: float = LEVEL, top: int = 20, simultaneous: bool = False) -> "Chart":
-        """Return a chart of the largest counts with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
-        from hubbub.report import estimate_chart  # noqa: PLC0415 (the upward import: charts are loaded if needed)
-
-        check_whole("top", top, 1)
-        return estimate_chart(self, level=level, top=top, simultaneous=simultaneous)
-
-    def _repr_html_(self) -> str:
-        from hubbub.report import estimate_table  # noqa: PLC0415
-
-        return estimate_table(self)
-
-    def to_document(self, level: float = LEVEL, *, simultaneous: bool = False) -> dict[str, Json]:
-        """Return the estimate with its intervals and its guarantee as a JSON object."""
-        columns = {
-            name: column if isinstance(column, list) else column.tolist()
-            for name, column in self.columns(level, simultaneous=simultaneous).items()
-        }
-        columns["unbiased"] = self.unbiased.tolist()
+    def to_document(self) -> dict[str, Json]:
+        """Return the counts, from which intervals follow, as a JSON object."""
         return {
-            "format": FORMAT,
-            "plan": self.plan,
-            "people": self.n,
+            "labels": list(self.labels),
+            "values": self.values.tolist(),
+            "unbiased": self.unbiased.tolist() if self.adjusted else None,
+            "stderr": self.stderr.tolist(),
             "one_choice": self.one_choice,
-            "level": level,
-            "simultaneous": simultaneous,
             "remark": self.remark,
-            "guarantee": None if self.guarantee is None else self.guarantee.to_document(),
             "noise": noise_document(self.noise),
-            "counts": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         }
-
-    def to_json(self, level: float = LEVEL) -> str:
-        """Return the JSON that :meth:`from_json` reads, with intervals of the given level for other readers."""
-        return to_lines(self.to_document(level), "counts")
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Read an estimate that :meth:`to_json` or ``hubbub estimate -o`` wrote; intervals are computed again."""
-        if not isinstance(text, str | bytes):
-            reject("text", f"be the JSON of an estimate as str or bytes, not {kind_of(text)}")
-        what = "the estimate"
-        keys = ("format", "plan", "people", "one_choice", "level", "simultaneous", "remark", "guarantee", "noise")
-        read = Fields(parse(text, what), what, *keys, "counts")
-        if read.text("format") != FORMAT:
-            raise WireError(f"the format of the estimate must be {FORMAT!r}")
-        names = ("label", "value", "stderr", "low", "high", "population_low", "population_high", "detectable")
-        rows = [Fields(row, "a count of the estimate", *names, "unbiased") for row in read.items("counts")]
-        figures = {
-            name: np.array([row.real(name) for row in rows], np.float64) for name in ("value", "stderr", "unbiased")
-        }
-        for array in figures.values():
+    def from_document(cls, value: Json, what: str, schema: Schema, n: int) -> Self:
+        """Read the counts of n people from a JSON object."""
+        del schema
+        read = Fields(value, what, "labels", "values", "unbiased", "stderr", "one_choice", "remark", "noise")
+        arrays = {name: np.array(read.reals(name), np.float64) for name in ("values", "stderr")}
+        arrays["unbiased"] = (
+            arrays["values"] if read["unbiased"] is None else np.array(read.reals("unbiased"), np.float64)
+        )
+        if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["stderr"] < 0).any():
+            raise WireError(f"{what} must have finite values and errors of at least 0")
+        for array in arrays.values():
             array.setflags(write=False)
         with legal(what):
             return cls(
-                labels=tuple(row.text("label") for row in rows),
-                values=figures["value"],
-                stderr=figures["stderr"],
-                n=read.whole("people"),
+                labels=tuple(read.texts("labels")),
+                **arrays,
+                n=n,
                 one_choice=read.truth("one_choice"),
-                unbiased=figures["unbiased"],
                 noise=noise_from_document(read["noise"]),
                 remark=read.text("remark"),
-                plan=None if read["plan"] is None else read.text("plan"),
-                achieved=None if read["guarantee"] is None else Guarantee.from_document(read["guarantee"]),
             )
 
     def _critical(self) -> float:
         return critical_count(self.noise, self.n, self._miss(LEVEL, simultaneous=True))
 
     def __repr__(self) -> str:
-        return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
+        return f"LabelView({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
 
 
 def excess_note(labels: Sequence[str]) -> str:
