@@ -114,10 +114,14 @@ SUBJECTS: dict[str, Subject] = {
     "ScaleView.quantile": Subject(LOAD.quantile, {"p": 0.5}),
     "Schema.survey": Subject(hb.Schema.survey, {"questions": QUESTIONS, "derived": ["colour"]}),
     "Comparison": Subject(hb.Comparison, fields(COMPARISON)),
+    "Comparison.columns": Subject(COMPARISON.columns, LEVEL),
+    "NumberComparison.columns": Subject(MEMORIES.columns, LEVEL),
+    "ScaleComparison.columns": Subject(LOADS.columns, LEVEL),
     "Result": Subject(hb.Result, fields(ESTIMATE)),
+    "Result.from_document": Subject(hb.Result.from_document, {"value": ESTIMATE.to_document()}),
     "Result.from_json": Subject(hb.Result.from_json, {"text": ESTIMATE.to_json()}),
     "Result.plot": Subject(lambda level: hb.estimate(ONLY_TALLY, ONLY).plot(level=level), LEVEL),
-    "Result.to_json": Subject(ESTIMATE.to_json, LEVEL),
+    "Result.to_json": Subject(ESTIMATE.to_json, {**LEVEL, "simultaneous": False}),
     "question_errors": Subject(hb.question_errors, {"plan": PLAN}),
 }
 for kind, one in (
@@ -127,7 +131,8 @@ for kind, one in (
     ("Result", ESTIMATE),
 ):
     for method in (*TABLES, "plot" if one is not ESTIMATE else "to_document"):
-        SUBJECTS[f"{kind}.{method}"] = Subject(getattr(one, method), LEVEL)
+        held = {"simultaneous": False} if one is ESTIMATE and method in ("columns", "to_document") else {}
+        SUBJECTS[f"{kind}.{method}"] = Subject(getattr(one, method), {**LEVEL, **held})
 
 
 CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
@@ -198,7 +203,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "CrossView",
         {"cells": None},
         InvalidInput,
-        "cells must be of type Estimate, not None; hubbub.estimate returns one",
+        "cells must be of type LabelView, not None",
     ),
     ("CrossView", {"direct": 1}, InvalidInput, "direct must be True or False, got 1"),
     ("CrossView.interval", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
@@ -490,6 +495,16 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("Comparison", {"n_a": -1}, InvalidInput, "n_a must be a whole number of at least 1, got -1"),
     ("Comparison", {"n_b": -1}, InvalidInput, "n_b must be a whole number of at least 1, got -1"),
+    ("Comparison", {"correction": 1}, InvalidInput, "correction must be 'none' or 'holm', got 1"),
+    *[
+        (f"{name}.columns", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0")
+        for name in ("Comparison", "NumberComparison", "ScaleComparison")
+    ],
+    *[
+        (f"Result.{name}", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1")
+        for name in ("columns", "to_document", "to_json")
+    ],
+    ("Result.from_document", {"value": {}}, WireError, "the format of the result must be 'hubbub result 3'"),
     ("Comparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("Comparison", {"p_value": 0.5}, InvalidInput, "p_value must be a vector of float64 values, not float"),
     ("CrossView.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),

@@ -141,6 +141,7 @@ SUBJECTS = {
     "Collection.ones": Subject(COLLECTION.ones, {"start": 0, "stop": 1}),
     "Collection.rows": Subject(COLLECTION.rows, {"start": 0, "stop": 1}),
     "LabelComparison": Subject(hb.LabelComparison, fields(COMPARISON)),
+    "LabelComparison.columns": Subject(COMPARISON.columns, {"level": 0.9}),
     "LabelComparison.plot": Subject(COMPARISON.plot, {"top": 3}),
     "ConditionalTable": Subject(hb.ConditionalTable, fields(JOINT.conditional({"red": True}))),
     "ConditionalTable.interval": Subject(JOINT.conditional({"red": True}).interval, {"level": 0.9}),
@@ -1611,7 +1612,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "results must have the same labels (3 labels: red, green, …; 1 label: red)",
     ),
     ("compare", {"a": TALLY}, InvalidInput, "a must be of type Result, not Tally; hubbub.estimate returns one"),
-    ("compare", {"b": None}, InvalidInput, "b must be of type Result, not None; hubbub.estimate returns one"),
+    ("compare", {"b": None}, InvalidInput, "b must be of type LabelView, not None"),
     (
         "compare",
         {"b": ESTIMATE},
@@ -1641,6 +1642,8 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("LabelComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("LabelComparison", {"correction": None}, InvalidInput, "correction must be 'none' or 'holm', got None"),
+    ("LabelComparison.columns", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("Tally", {"strings": ["a"]}, InvalidInput, "strings must be a tuple of the bodies of strings"),
     ("LabelComparison.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
     ("Difference", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
     ("ConditionalTable", {"labels": "blue"}, InvalidInput, "labels must be a tuple of strings, not str"),
@@ -1737,7 +1740,7 @@ ALIASES = {
     "edges": r"edges?",
     "levels": r"levels?",
     "value": r"the \w+|value",
-    "text": r"text|a survey file|the plan|the ledger|the estimate|the noise of the estimate",
+    "text": r"text|a survey file|the plan|the ledger|the (?:result|counts of .*|noise of the estimate)",
     "values": r"values|record \d",
     "rows": r"rows|record \d",
     "records": r"records|indices",
@@ -1843,7 +1846,13 @@ def test_poison(subject: str) -> None:
 
 UNCHECKED = {"what", "coin", "read"}
 """Arguments that only appear in messages, or that hubbub itself passes on."""
-INTERNAL = {"ScaleView.errors", "ScaleView.shares", "ScaleView.single_quantile"}
+INTERNAL = {
+    "LabelView.from_document",
+    "ScaleView.errors",
+    "ScaleView.shares",
+    "ScaleView.single_quantile",
+    "StringView.from_document",
+}
 """Methods for other modules of hubbub."""
 EXCEPTIONS = {
     name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)

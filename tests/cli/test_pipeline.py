@@ -334,7 +334,7 @@ def test_compare(folder: Path, run: Call) -> None:
     assert [row["item"] for row in rows] == ["red", "green", "blue"]
     assert pq.read_table("out.parquet").num_rows == 3
     assert "Two batches compared" in (folder / "out.html").read_text()
-    assert json.loads((folder / "out.json").read_text())["format"] == "hubbub comparison 1"
+    assert json.loads((folder / "out.json").read_text())["format"] == "hubbub comparison 2"
 
 
 def test_labels_cannot_control_the_terminal(folder: Path, run: Call) -> None:

@@ -136,7 +136,7 @@ def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:
     """Regression: pooled with a larger figure that needs nobody, people behind a shuffler seemed to need none."""
     local = hb.plan_from(LABELS, N, hb.Protocol(0.4), delta=1e-6, trust="nobody")
     drawn = hb.plan_from(LABELS, N, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 25)), delta=1e-6)
-    parts = [hb.estimate(hb.tally(hb.shuffle(reports(plan))), plan).question for plan in (local, drawn, SPLIT)]
+    parts = [hb.estimate(hb.tally(hb.shuffle(reports(plan))), plan) for plan in (local, drawn, SPLIT)]
     first, second = (part.guarantee for part in parts[:2])
     assert first is not None
     assert second is not None
@@ -146,7 +146,7 @@ def test_a_pool_assumes_what_any_of_its_parts_assumes() -> None:
     assert (held.assumptions.shuffler, held.assumptions.fakes) == (True, True)
     assert math.isinf(held.assumptions.collusion_epsilon)
     assert "with their senders" not in held.assumptions.sentences()[0]
-    raw = hb.estimate(hb.tally(reports(SPLIT)), SPLIT).question
+    raw = hb.estimate(hb.tally(reports(SPLIT)), SPLIT)
     assert hb.pool([parts[0], raw]).guarantee is None
 
 
@@ -200,7 +200,7 @@ def test_a_tally_of_several_batches_that_does_not_say_so_has_a_batch_without_fak
 
 
 def test_no_single_figure_is_stated_where_none_has_the_largest_of_both() -> None:
-    part = hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT).question
+    part = hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT)
     held = part.guarantee
     assert held is not None
     one = replace(part, achieved=replace(held, epsilon=2.0, delta=1e-9))

@@ -209,7 +209,7 @@ def test_the_contract_is_described_with_its_signatures() -> None:
 def test_results_are_shown_with_their_intervals() -> None:
     plan = PLANS["split"]
     people = hb.Collection.from_values(["red"] * 700 + ["green"] * 300, COLOURS)
-    estimate = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan).question
+    estimate = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
     page = render(plan_report(plan, Background(estimates={"week 1": estimate})))
     check_page(page, 1)
     assert "Results: week 1" in page

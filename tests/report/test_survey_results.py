@@ -108,7 +108,7 @@ def test_two_surveys_are_compared_on_a_page(found: hb.Result) -> None:
 def test_names_are_escaped() -> None:
     question = hb.Scale(1, 1000, buckets=12, log=True, unit="<i>")
     plan = survey_plan({"<b>time</b>": question}, "Laplace fakes")
-    result = estimate(plan, levels(np.full(12, 9), question), np.random.default_rng(1)).question
+    result = estimate(plan, levels(np.full(12, 9), question), np.random.default_rng(1))
     object.__setattr__(result, "achieved", None)
     page = result_page(result)
     assert "<b>time" not in page

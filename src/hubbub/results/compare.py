@@ -98,7 +98,7 @@ class Difference:
     ends: Interval
     """(level, of) ↦ the ends of an interval."""
     covers: tuple[Of, ...] = BOTH
-    """Whom intervals cover: a sum has none of the populations, a label none of the people in the collections."""
+    """The groups that intervals cover: a sum has none of the populations, a label none of the people."""
     adjusted: float | None = None
     """p-value after the correction for all that is compared, if this difference decides on a question."""
 
@@ -324,10 +324,10 @@ class LabelComparison(Table):
         return tuple(self)
 
     def columns(self, level: float | None = None) -> Columns:
-        """Return the rows of the comparison as columns, with the intervals of its own level."""
-        del level
+        """Return the rows of the comparison as columns."""
+        shown = self if level is None else replace(self, level=level)
         names = ("share_a", "share_b", "difference", "stderr", "low", "high", "p_value", "significant")
-        return {"label": list(self.labels), **{name: getattr(self, name) for name in names}}
+        return {"label": list(shown.labels), **{name: getattr(shown, name) for name in names}}
 
     def __repr__(self) -> str:
         found = int(self.significant.sum())

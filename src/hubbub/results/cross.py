@@ -116,9 +116,9 @@ class CrossView(Table):
         }
         return {**named, **{name: column for name, column in found.items() if name != "label"}}
 
-    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the view in the table of a result: a row for each cell."""
-        return self.cells.rows(level, simultaneous=simultaneous)
+        return self.cells._rows(level, simultaneous=simultaneous)
 
     def __repr__(self) -> str:
         shape = " × ".join(str(len(axis)) for axis in self.axes)

@@ -50,7 +50,7 @@ class Figure:
     ends: Interval
     """(level, of) ↦ the ends of an interval."""
     covers: tuple[Of, ...] = BOTH
-    """Whom intervals cover: a sum and the count of a string have none of the population."""
+    """The groups that intervals cover: a sum and the count of a string have none of the population."""
     n: int | None = None
     """People in the collection, of whom a number of people is a share."""
     noise: CountNoise | None = None
@@ -84,7 +84,7 @@ class Figure:
 
     @property
     def note(self) -> str | None:
-        """What a reader of the figure must be told; None in most cases."""
+        """A remark for readers of the figure; None in most cases."""
         if self.detectable is False:
             return "not distinguishable from 0"
         found = [word for word, holds in (("uncertain", self.sure is False), ("cut", self.cut)) if holds]

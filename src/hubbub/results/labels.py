@@ -198,7 +198,7 @@ class LabelView(Table):
             "detectable": self.detectable,
         }
 
-    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the view in the table of a result."""
         found = self.columns(level, simultaneous=simultaneous)
         labels, detectable = found.pop("label"), found.pop("detectable")

@@ -257,7 +257,7 @@ class NumberView(Table):
         found = figure_rows(self.figures(), LEVEL if level is None else level)
         return {"figure": found["item"], **{name: found[name] for name in FIGURES}}
 
-    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the view in the table of a result; each interval holds on its own."""
         del simultaneous
         return figure_rows(self.figures(), level)

@@ -183,4 +183,4 @@ _ADDED: dict[type[Any], Callable[[list[Any]], Any]] = {
     NumberView: _pooled_digits,
     CrossView: _pooled_cross,
 }
-"""How each kind of result is added."""
+"""The function that adds each kind of result."""

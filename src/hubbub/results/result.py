@@ -116,7 +116,7 @@ class Result(Table):
     """
 
     schema: Schema
-    """What was asked, with the layout of its plan."""
+    """The questions, with the layout of their plan."""
     n: int
     """People in the collection."""
     counts: tuple[Counts, ...]
@@ -124,7 +124,7 @@ class Result(Table):
     plan: str | None = None
     """Id of the plan, or None for batches of several plans."""
     released: int | None = None
-    """When a service released the batch, in seconds since 1970; None if it is not known."""
+    """Time at which a service released the batch, in seconds since 1970; None if it is not known."""
     achieved: Guarantee | Callable[[], Guarantee | None] | None = field(default=None)
     """The guarantee of the people that were counted, or a function that computes it; see :attr:`guarantee`."""
     views: tuple[tuple[str, View], ...] = field(init=False)
@@ -184,7 +184,7 @@ class Result(Table):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers of the result must be told besides; nothing in most cases."""
+        """Remarks for readers of the result; none in most cases."""
         note = excess_note(self.excess)
         return (note,) if note else ()
 
@@ -192,7 +192,9 @@ class Result(Table):
         return len(self.views)
 
     def __contains__(self, name: object) -> bool:
-        return any(name == one for one, _ in self.views)
+        only = self.views[0][1] if len(self.views) == 1 else None
+        inside = isinstance(only, LabelView | StringView) and name in only
+        return inside or any(name == one for one, _ in self.views)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self.views)
@@ -248,7 +250,7 @@ class Result(Table):
     def _rows(self, level: float, simultaneous: bool) -> Columns:
         """Return the columns of the table in a document."""
         check_type("simultaneous", simultaneous, bool)
-        parts = [(name, view.rows(level, simultaneous=simultaneous)) for name, view in self.views]
+        parts = [(name, view._rows(level, simultaneous=simultaneous)) for name, view in self.views]
         texts = {key: [one for _, part in parts for one in part[key]] for key in ("item", "unit", "note")}
         return {
             "question": [name or None for name, part in parts for _ in part["item"]],

@@ -243,7 +243,7 @@ class ScaleView(Table):
             found.append(answered_figure(self.answered, self.n, noise, lambda miss: float(error.reach(miss)[0])))
         return tuple(found)
 
-    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the view in the table of a result; intervals of quantiles hold at once in any case."""
         del simultaneous
         return figure_rows(self.figures(), level)

@@ -146,7 +146,7 @@ class StringView(Table):
             "sure": self.sure,
         }
 
-    def rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
         """Return the rows of the view in the table of a result; each interval holds on its own."""
         del simultaneous
         found, none = self.columns(level), np.full(len(self), np.nan)
