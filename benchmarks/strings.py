@@ -61,7 +61,7 @@ def zipf() -> np.ndarray:
 def release() -> Figures:
     """Measure what a release shows, and how long it takes."""
     plan = hb.plan(hb.Schema.strings(64), PEOPLE, BUDGET, trust="shuffler-noise")
-    drawn, strings = plan.protocol.shuffler_fakes, plan.schema.texts
+    drawn, strings = plan.protocol.shuffler_fakes, plan.schema.text
     assert drawn is not None
     assert strings is not None
     truth = zipf()
@@ -112,7 +112,7 @@ def slots() -> Figures:
     suite = next(name for name, group in SUITES.items() if group.available())
     private = X25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
-    form = StringSlots(strings=hb.Strings(64), task=bytes(16), key_id=1, public=public)
+    form = StringSlots(strings=hb.Text(64), task=bytes(16), key_id=1, public=public)
     key = derive_tag_key(suite, os.urandom(32), form.task, 1)
     body = form.strings.encode(VALUE)
     asked = blind(suite, message(body))

@@ -116,7 +116,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     rng = generator(entropy)
     truth = signatures(n, rng)
     plan = hb.plan(hb.Schema.strings(32), n, BUDGET, trust="shuffler-noise")
-    strings = plan.schema.texts
+    strings = plan.schema.text
     assert strings is not None
     names = [f"signature {place}" for place in range(truth.size)]
     bodies = b"".join(strings.encode(name) * int(count) for name, count in zip(names, truth, strict=True))

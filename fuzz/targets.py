@@ -20,8 +20,8 @@ from hubbub.documents import Json, canonical, parse
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, Problem, SealError, WireError
 from hubbub.model.plans import HEADER, Plan
 from hubbub.model.protocol import Protocol
+from hubbub.model.questions import Text
 from hubbub.model.schema import Schema
-from hubbub.model.texts import Strings
 from hubbub.oprf import Blinded, Key, finalize
 from hubbub.pipeline.reports import Reports, legal_payloads
 from hubbub.pipeline.rows import legal_rows
@@ -330,7 +330,7 @@ def fuzz_token_key(data: bytes) -> None:
 
 def fuzz_string(data: bytes) -> None:
     """The body of a string, whole or cut, and the rows that hold it."""
-    strings = Strings(8, cut=True)
+    strings = Text(8, cut=True)
     body = data[: strings.size].ljust(strings.size, b"\0")
     row = np.frombuffer(b"\1\0\0\0" + body, np.uint8).reshape(1, -1)
     try:
@@ -356,7 +356,7 @@ def fuzz_string_slot(data: bytes) -> None:
 @functools.cache
 def _strings() -> tuple[StringSlots, StringOpener]:
     public = X25519PrivateKey.from_private_bytes(SECRET).public_key().public_bytes_raw()
-    slots = StringSlots(strings=Strings(8), task=bytes(16), key_id=1, public=public)
+    slots = StringSlots(strings=Text(8), task=bytes(16), key_id=1, public=public)
     return slots, StringOpener(slots, SECRET, derive_tag_key("P256-SHA256", SECRET, slots.task, 1))
 
 
@@ -431,11 +431,11 @@ def seeds() -> dict[str, dict[str, bytes]]:
         },
         "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
         "string": {
-            "whole": Strings(8).encode("é"),
-            "cut": Strings(8, cut=True).encode("much longer"),
+            "whole": Text(8).encode("é"),
+            "cut": Text(8, cut=True).encode("much longer"),
             "none": bytes(11),
         },
-        "string_slot": {"good": _string_slot(), "filler": b"\2" + bytes(11), "bare": b"\2" + Strings(8).encode("a")},
+        "string_slot": {"good": _string_slot(), "filler": b"\2" + bytes(11), "bare": b"\2" + Text(8).encode("a")},
         "message": {"good": messages.encode(b"\1\0", plan), "payload": b"\1\0"},
     }
 

@@ -17,17 +17,17 @@ REPORTS = hb.shuffle(hb.randomize(hb.Collection.from_values(["oops"] * 40, SCHEM
 TALLY = hb.tally_strings(REPORTS, PLAN)
 ESTIMATE = hb.estimate_strings(TALLY, PLAN)
 ROW = ESTIMATE["oops"]
-BODY = hb.Strings(8).encode("oops")
+BODY = hb.Text(8).encode("oops")
 MINE, THEIRS = f"{PLAN.id[:8]}… and {OTHER.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
 LEVEL = "level must be in (0, 1), got 2.0"
 
 SUBJECTS: dict[str, Subject] = {
     "Schema.strings": Subject(hb.Schema.strings, {"max_bytes": 8, "cut": False}),
-    "Strings": Subject(hb.Strings, {"max_bytes": 8, "cut": False}),
-    "Strings.encode": Subject(hb.Strings(8).encode, {"value": "oops"}),
-    "Strings.decode": Subject(hb.Strings(8).decode, {"body": BODY}),
-    "Strings.from_document": Subject(
-        hb.Strings.from_document, {"value": {"max_bytes": 8, "cut": False}, "what": "the schema"}
+    "Text": Subject(hb.Text, {"max_bytes": 8, "cut": False}),
+    "Text.encode": Subject(hb.Text(8).encode, {"value": "oops"}),
+    "Text.decode": Subject(hb.Text(8).decode, {"body": BODY}),
+    "Text.from_document": Subject(
+        hb.Text.from_document, {"value": {"max_bytes": 8, "cut": False}, "what": "the schema"}
     ),
     "chance_shown": Subject(hb.chance_shown, {"plan": PLAN, "count": 3}),
     "count_shown": Subject(hb.count_shown, {"plan": PLAN, "probability": 0.5}),
@@ -52,18 +52,18 @@ SUBJECTS: dict[str, Subject] = {
 CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Schema.strings", {"max_bytes": 0}, InvalidInput, "max_bytes must be a whole number in [1, 4,096], got 0"),
     ("Schema.strings", {"cut": 1}, InvalidInput, "cut must be True or False, got 1"),
-    ("Strings", {"max_bytes": 5000}, InvalidInput, "max_bytes must be a whole number in [1, 4,096], got 5000"),
-    ("Strings", {"cut": None}, InvalidInput, "cut must be True or False, got None"),
-    ("Strings.encode", {"value": 7}, InvalidInput, "the value must be a string, or None for nothing, not int"),
+    ("Text", {"max_bytes": 5000}, InvalidInput, "max_bytes must be a whole number in [1, 4,096], got 5000"),
+    ("Text", {"cut": None}, InvalidInput, "cut must be True or False, got None"),
+    ("Text.encode", {"value": 7}, InvalidInput, "the value must be a string, or None for nothing, not int"),
     (
-        "Strings.encode",
+        "Text.encode",
         {"value": "nine chars"},
         InvalidInput,
         "the value must have at most 8 bytes in UTF-8, got 10",
     ),
-    ("Strings.decode", {"body": b""}, WireError, "the body of a string must have 11 bytes"),
+    ("Text.decode", {"body": b""}, WireError, "the body of a string must have 11 bytes"),
     (
-        "Strings.from_document",
+        "Text.from_document",
         {"value": {"max_bytes": 0, "cut": False}},
         WireError,
         "in the schema: max_bytes must be a whole …",

@@ -56,7 +56,7 @@ def cross(names: Any) -> hb.Cross:
     return hb.Cross(*names) if isinstance(names, list | tuple) else hb.Cross(names)
 
 
-def encoder(question: hb.Choice | hb.Flag | hb.Scale | hb.Number) -> Callable[..., Any]:
+def encoder(question: hb.Choice | hb.Flag | hb.Several | hb.Scale | hb.Number) -> Callable[..., Any]:
     """Return the encoder of a question, with a coin that never lands heads."""
     return lambda value: question.encode(value, lambda _: False)
 
@@ -76,6 +76,9 @@ SCALE: dict[str, Any] = {
 TABLES = ("columns", "to_arrow", "to_pandas", "to_polars")
 SUBJECTS: dict[str, Subject] = {
     "Choice": Subject(hb.Choice, {"labels": ["red", "blue"], "missing": False}),
+    "Choice.unnamed": Subject(hb.Choice.unnamed, {"labels": ["red", "blue"]}),
+    "Several": Subject(hb.Several, {"labels": ["red", "blue"], "at_most": 1}),
+    "Several.encode": Subject(encoder(hb.Several(["red", "blue"], at_most=1)), {"value": ["red"]}),
     "Choice.encode": Subject(encoder(hb.Choice(["red", "blue"])), {"value": "red"}),
     "Cross": Subject(cross, {"names": ["colour", "dark mode"]}),
     "CrossEstimate": Subject(hb.CrossEstimate, fields(CROSS)),
@@ -138,19 +141,36 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "labels must not contain 'no answer', which is the category for missing answers",
     ),
     ("Choice", {"missing": 1}, InvalidInput, "missing must be True or False, got 1"),
-    ("Choice.encode", {"value": "green"}, InvalidInput, "the answer must be one of 2 labels"),
+    ("Choice.unnamed", {"labels": {"red", "blue"}}, InvalidInput, "labels must be a list of strings or …"),
+    ("Several", {"labels": []}, InvalidInput, "the number of labels must be a whole number of at least 1, got 0"),
+    ("Several", {"at_most": 3}, InvalidInput, "at_most must be a whole number in [1, 2], got 3"),
+    ("Several.encode", {"value": "red"}, InvalidInput, "the answer must be a list of labels, not of type str"),
+    (
+        "Several.encode",
+        {"value": ["green"]},
+        InvalidInput,
+        "the answer must contain only labels of the schema (2 labels: red, blue)",
+    ),
+    ("Several.encode", {"value": ["red"] * 2}, InvalidInput, "the answer must contain each label at most once"),
+    (
+        "Several.encode",
+        {"value": ["red", "blue"]},
+        InvalidInput,
+        "the answer must contain no more labels than max_set = 1 allows",
+    ),
+    ("Choice.encode", {"value": "green"}, InvalidInput, "the answer must be one of 2 labels: red, blue"),
     ("Choice.encode", {"value": ["red", "blue"]}, InvalidInput, "the answer must be one label, not of type list"),
     (
         "Choice.encode",
         {"value": None},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     (
         "Choice.encode",
         {"value": NAN},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     (
         "Cross",
@@ -197,7 +217,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Flag.encode",
         {"value": None},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     ("Measure", {"name": 7}, InvalidInput, "name must be of type str, not int"),
     ("Measure", {"value": INF}, InvalidInput, "value must be a finite number, got inf"),
@@ -250,13 +270,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Number.encode",
         {"value": NAN},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     (
         "Number.encode",
         {"value": None},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     ("Number.encode", {"value": [7, 8]}, InvalidInput, "the answer must be a number, not of type list"),
     ("Number.share", {"value": "7"}, InvalidInput, "the answer must be a number, not of type str"),
@@ -348,14 +368,14 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Scale.bucket",
         {"value": NAN},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     ("Scale.encode", {"value": "3"}, InvalidInput, "the answer must be a number, not of type str"),
     (
         "Scale.encode",
         {"value": None},
         InvalidInput,
-        "the answer must have a value; to allow none, create the question with missing=True",
+        "the answer must be given; to allow none, create the question with missing=True",
     ),
     ("ScaleEstimate", {"name": 7}, InvalidInput, "name must be of type str, not int"),
     ("ScaleEstimate", {"question": QUESTIONS["memory"]}, InvalidInput, "question must be of type Scale, not Number"),

@@ -200,7 +200,7 @@ SUBJECTS = {
     "Protocol.from_document": Subject(hb.Protocol.from_document, {"value": FLIP.to_document()}),
     "Reports": Subject(hb.Reports, fields(REPORTS)),
     "Reports.__add__": Subject(REPORTS.__add__, {"other": REPORTS}),
-    "Schema": Subject(hb.Schema, fields(SCHEMA)),
+    "Schema": Subject(hb.Schema, {"questions": SCHEMA.questions}),
     "Schema.at_most": Subject(hb.Schema.at_most, {"max_set": 1, "labels": 3}),
     "Schema.bits": Subject(hb.Schema.bits, {"labels": 3}),
     "Schema.from_document": Subject(hb.Schema.from_document, {"value": SCHEMA.to_document()}),
@@ -290,12 +290,7 @@ SUBJECTS |= survey_subjects.SUBJECTS | string_subjects.SUBJECTS
 
 CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     # Schemas
-    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot', 'at_most', 'survey' or …"),
-    ("Schema", {"labels": ["red", "green"]}, InvalidInput, "labels must be a tuple of strings, not list"),
-    ("Schema", {"labels": ("red", 7)}, InvalidInput, "labels must be strings, but label 2 is of type int"),
-    ("Schema", {"questions": 7}, InvalidInput, "questions must be given for surveys, and only for those"),
-    ("Schema", {"texts": 7}, InvalidInput, "texts must be given for strings, and only for those"),
-    ("Schema", {"max_set": 4}, InvalidInput, "max_set must be a whole number in [1, 3], got 4"),
+    ("Schema", {"questions": 7}, InvalidInput, "questions must be of type Questions, not int"),
     (
         "Schema.bits",
         {"labels": None},

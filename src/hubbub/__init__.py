@@ -34,9 +34,8 @@ if _typing.TYPE_CHECKING:
     from hubbub.model.plans import Plan
     from hubbub.model.privacy import Assumptions, Basis, Budget, Guarantee, Odds, Total
     from hubbub.model.protocol import Fakes, Noise, Protocol
-    from hubbub.model.questions import Choice, Cross, Flag, Number, Scale
+    from hubbub.model.questions import Choice, Cross, Flag, Number, Scale, Several, Text
     from hubbub.model.schema import Schema
-    from hubbub.model.texts import Strings
     from hubbub.pipeline.randomize import randomize
     from hubbub.pipeline.records import Collection
     from hubbub.pipeline.reports import Batch, BatchHeader, Reports, Tally
@@ -90,9 +89,8 @@ _MODULES = {
     "model.plans": ("Plan",),
     "model.privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Odds", "Total"),
     "model.protocol": ("Fakes", "Noise", "Protocol"),
-    "model.questions": ("Choice", "Cross", "Flag", "Number", "Scale"),
+    "model.questions": ("Choice", "Cross", "Flag", "Number", "Scale", "Several", "Text"),
     "model.schema": ("Schema",),
-    "model.texts": ("Strings",),
     "pipeline.randomize": ("randomize",),
     "pipeline.records": ("Collection",),
     "pipeline.reports": ("Batch", "BatchHeader", "Reports", "Tally"),
@@ -191,14 +189,15 @@ __all__ = [
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "Several",
     "StringCount",
     "StringEstimate",
     "StringTally",
-    "Strings",
     "Survey",
     "SurveyComparison",
     "SurveyEstimate",
     "Tally",
+    "Text",
     "TooLarge",
     "Total",
     "WireError",

@@ -93,6 +93,6 @@ def test_fakes_of_which_not_every_vector_is_legal_are_not_fair_bits(epsilon: str
 @pytest.mark.parametrize(("schema", "flip", "users"), [(Schema.bits(2), 0.3, 60), (Schema.one_hot(3), 0.2, 80)])
 def test_blankets_of_one_message_are_those_of_the_accountant(schema: Schema, flip: float, users: int) -> None:
     """Two implementations of the bound for all messages: with twice as many it would be far smaller."""
-    of = claim(schema.kind, schema.width, schema.max_set, users, str(Fraction(flip)), epsilon="2/5", delta="1/1000")
+    of = claim(schema.form, schema.width, schema.max_set, users, str(Fraction(flip)), epsilon="2/5", delta="1/1000")
     found = min(bound.upper for bound in bounds(of).values())
     assert float(found) == pytest.approx(exp(blanket(schema, flip, users, 0.4)), rel=0.01)

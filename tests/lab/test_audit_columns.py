@@ -79,7 +79,7 @@ def other_noise(place: int, noise: Noise) -> Callable[[hb.Plan], hb.Plan]:
     """Return the plan with another noise of one attribute, as a faulty program reads it."""
 
     def change(plan: hb.Plan) -> hb.Plan:
-        if plan.schema.questions is None:
+        if not plan.schema.named:
             return plan
         each = [noise if i == place else one for i, one in enumerate(plan.protocol.noise)]
         return replace(plan, protocol=hb.Protocol.survey(each, plan.protocol.release))
@@ -157,7 +157,7 @@ def in_order(plan: hb.Plan, place: int) -> Shuffler:
 
     def ordered(reports: hb.Reports) -> hb.Reports:
         mixed = shuffle(reports)
-        if reports.plan.schema.questions is None:
+        if not reports.plan.schema.named:
             return mixed
 
         def own(messages: NDArray[Any]) -> NDArray[np.bool_]:
@@ -181,7 +181,7 @@ def test_answers_of_one_person_that_stay_together() -> None:
     rng, shuffle = generator(), shuffler()
 
     def bundled(reports: hb.Reports) -> hb.Reports:
-        if reports.plan.schema.questions is None:
+        if not reports.plan.schema.named:
             return shuffle(reports)
         rows = reports.messages[: 4 * reports.n].reshape(reports.n, -1)
         mixed = rows[rng.permutation(len(rows))].reshape(-1)

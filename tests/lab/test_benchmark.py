@@ -16,7 +16,7 @@ def test_twenty_protocols() -> None:
     found = plans(10**4)
     assert len({plan.id for plan in found}) == PROTOCOLS
     assert {plan.protocol.release for plan in found} == {"records", "bits", "category"}
-    assert {plan.schema.kind for plan in found} == {"one_hot", "bits", "at_most"}
+    assert {plan.schema.form for plan in found} == {"one_hot", "bits", "at_most"}
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ FALSE_POSITIVE_RATE = 1e-5
 SCHEMAS = [hb.Schema.bits(4), hb.Schema.one_hot(5), hb.Schema.at_most(2, 5), hb.Schema.at_most(3, 3)]
 POPULATIONS = [Population(), Population(exponent=1.3), Population(exponent=1.0, segments=3, lift=4.0)]
 PAIRS = list(itertools.product(SCHEMAS, POPULATIONS))
-NAMES = [f"{schema.kind}{schema.width}-{population.name}" for schema, population in PAIRS]
+NAMES = [f"{schema.form}{schema.width}-{population.name}" for schema, population in PAIRS]
 
 
 def legal(schema: hb.Schema) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from hubbub.lab.audit.trial import audit
 from hubbub.lab.cells import contradictions
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.study import Grid, run
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.pipeline.rows import counted, from_counts
 
 PLAN = hb.plan(hb.Schema.strings(24), 2000, epsilon=2.0, delta=1e-6, trust="shuffler-noise")
@@ -39,7 +39,7 @@ def altered(drawn: hb.Fakes) -> Callable[[hb.Reports], hb.Reports]:
 def everything(reports: hb.Reports) -> hb.Reports:
     """A shuffler that passes on exact counts."""
     counts = {body: number for body, number in counted(reports.blocks).items() if body[0]}
-    return replace(reports, messages=from_counts(counts.items(), Strings(24)), shuffled=True)
+    return replace(reports, messages=from_counts(counts.items(), Text(24)), shuffled=True)
 
 
 def seeded(reports: hb.Reports) -> hb.Reports:
@@ -48,7 +48,7 @@ def seeded(reports: hb.Reports) -> hb.Reports:
 
 def foreign(reports: hb.Reports) -> hb.Reports:
     mixed = hb.shuffle(reports)
-    row = from_counts([(Strings(24).encode("nobody"), 3)], Strings(24))
+    row = from_counts([(Text(24).encode("nobody"), 3)], Text(24))
     return replace(mixed, messages=np.concatenate([mixed.messages, row]))
 
 

@@ -63,7 +63,7 @@ def test_predictions_hold(kind: str) -> None:
         ratios = [row.ratio for row in rows if "memory" not in row.schema]
         assert 0.7 < min(ratios) <= max(ratios) < 1.4
     assert min(row.coverage for row in rows) > 0.85
-    assert {row.schema.rpartition(": ")[2] for row in rows} == set(SCHEMA.questions.names)  # type: ignore[union-attr]
+    assert {row.schema.rpartition(": ")[2] for row in rows} == set(SCHEMA.questions.names)
 
 
 @pytest.mark.long

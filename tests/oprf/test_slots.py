@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hubbub.errors import InvalidInput, SealError, WireError
 from hubbub.model.fakes import Fakes
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.oprf import Evaluation, Key, suite_named
 from hubbub.pipeline.threshold import subtracted
 from hubbub.wire import hpke
@@ -24,7 +24,7 @@ from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key, messa
 
 GOLDEN: list[dict[str, Any]] = json.loads((resources.files("hubbub.vectors") / "strings.json").read_text("utf-8"))
 SUITE = "P256-SHA256"
-SHORT = Strings(32)
+SHORT = Text(32)
 unhex = bytes.fromhex
 
 
@@ -33,7 +33,7 @@ def parties(
     key_id: int = 7,
     private: bytes = b"p" * 32,
     seed: bytes = b"s" * 32,
-    strings: Strings = SHORT,
+    strings: Text = SHORT,
 ) -> tuple[StringSlots, Key, StringOpener]:
     public = X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
     form = StringSlots(strings=strings, task=task, key_id=key_id, public=public)
@@ -50,7 +50,7 @@ def slot_of(form: StringSlots, key: Key, value: str) -> bytes:
 def test_golden_slots(one: dict[str, Any]) -> None:
     if not suite_named(one["suite"]).available():
         pytest.skip("libsodium is not installed")
-    strings = Strings(one["max_bytes"], one["cut"])
+    strings = Text(one["max_bytes"], one["cut"])
     form = StringSlots(strings=strings, task=unhex(one["task"]), key_id=one["key_id"], public=unhex(one["public"]))
     key = derive_tag_key(one["suite"], unhex(one["tag_seed"]), form.task, form.key_id)
     body = strings.encode(one["value"])
@@ -118,14 +118,14 @@ def test_another_task_or_key_changes_every_part(other: dict[str, Any]) -> None:
 
 def test_two_paddings_of_one_string_share_no_coins() -> None:
     """With coins from the output alone, bodies of two lengths would be encrypted with one key and one nonce."""
-    form, key, _ = parties(strings=Strings(32))
-    longer = parties(strings=Strings(40))[0]
+    form, key, _ = parties(strings=Text(32))
+    longer = parties(strings=Text(40))[0]
     one, two = (slot_of(each, key, "x") for each in (form, longer))
     assert one[2:34] != two[2:34]
 
 
 def test_a_cut_string_differs_from_the_shorter_one() -> None:
-    form, key, opener = parties(strings=Strings(8, cut=True))
+    form, key, opener = parties(strings=Text(8, cut=True))
     one, two = slot_of(form, key, "abcdefgh"), slot_of(form, key, "abcdefghi")
     assert one[2:34] != two[2:34]
     assert form.strings.decode(opener.open(two) or b"") == ("abcdefgh", True)
@@ -206,7 +206,7 @@ def test_an_evaluation_is_not_accepted_for_another_string() -> None:
     ],
 )
 def test_bad_arguments(wrong: dict[str, Any]) -> None:
-    good = {"strings": Strings(8), "task": bytes(16), "key_id": 1, "public": hashlib.sha256(b"").digest()}
+    good = {"strings": Text(8), "task": bytes(16), "key_id": 1, "public": hashlib.sha256(b"").digest()}
     with pytest.raises(InvalidInput):
         StringSlots(**{**good, **wrong})
 
@@ -217,7 +217,7 @@ def test_an_opener_needs_the_key_of_the_slots() -> None:
         StringOpener(form, b"other" + bytes(27), key)
     with pytest.raises(InvalidInput):
         message(form.strings.encode(None))
-    low_order = StringSlots(strings=Strings(8), task=bytes(16), key_id=1, public=bytes(32))
+    low_order = StringSlots(strings=Text(8), task=bytes(16), key_id=1, public=bytes(32))
     with pytest.raises(WireError):
         low_order.filler()
 
@@ -238,7 +238,7 @@ def test_nobody_counts_the_people_who_have_a_string_by_their_evaluations() -> No
 
 @given(st.text(max_size=40), st.integers(1, 40), st.booleans())
 def test_bodies_are_read_as_they_were_written(value: str, max_bytes: int, cut: bool) -> None:
-    strings = Strings(max_bytes, cut)
+    strings = Text(max_bytes, cut)
     fits = len(value.encode("utf-8", "surrogatepass")) <= max_bytes
     try:
         body = strings.encode(value)
@@ -267,8 +267,8 @@ def test_bodies_are_read_as_they_were_written(value: str, max_bytes: int, cut: b
 )
 def test_illegal_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(WireError):
-        Strings(8).decode(body)
+        Text(8).decode(body)
     if body[:1] == b"\x02":
-        assert Strings(8, cut=True).decode(body) == ("aaaaaaaa", True)
+        assert Text(8, cut=True).decode(body) == ("aaaaaaaa", True)
         with pytest.raises(WireError):
-            Strings(8, cut=True).decode(b"\x02\x00\x04aaaa" + bytes(4))
+            Text(8, cut=True).decode(b"\x02\x00\x04aaaa" + bytes(4))

@@ -20,7 +20,7 @@ from hubbub.errors import BatchTooSmall, InvalidInput, InvalidRecord, PlanMismat
 from hubbub.io import kernels
 from hubbub.io.reports import inspect_reports, read_reports, write_reports
 from hubbub.mechanisms.draws import draw_number
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.numeric.shown import conditional_interval, cumulative
 from hubbub.pipeline import device
 from hubbub.pipeline.rows import bodies, from_counts, legal_rows, people
@@ -153,7 +153,7 @@ def test_tallies_refuse_what_no_shuffler_sends() -> None:
     reports = hb.randomize(hb.Collection.from_values(VALUES, SCHEMA), PLAN)
     with pytest.raises(InvalidInput, match="shuffled"):
         hb.tally_strings(reports, PLAN)
-    strings = Strings(16)
+    strings = Text(16)
     one, two = strings.encode("a"), strings.encode("b")
     twice = np.concatenate([from_counts([(one, 3)], strings)] * 2)
     with pytest.raises(WireError):
@@ -330,7 +330,7 @@ def test_a_million_people_of_a_zipf_crowd() -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.integers(1, 10**6)), max_size=8, unique_by=lambda one: one[0]))
 def test_rows_hold_what_was_put_in(entries: list[tuple[str, int]]) -> None:
-    strings = Strings(20)
+    strings = Text(20)
     try:
         counts = {strings.encode(text): number for text, number in entries}
     except InvalidInput:

@@ -62,7 +62,7 @@ def test_no_value_silences_a_device(load: object, memory: object) -> None:
     for plan in (CLEAR, RESPONSE):
         sent = device.payloads(answers, plan)
         assert len(sent) == J
-    categories = SCHEMA.questions.encode(answers, lambda _: True)  # type: ignore[union-attr]
+    categories = SCHEMA.questions.encode(answers, lambda _: True)
     assert all(0 <= category < one.size for category, one in zip(categories, SCHEMA.attributes, strict=True))
     assert categories[2] == int(is_missing(memory))
     assert (categories[1] == LOAD.padded) == is_missing(load)
@@ -132,7 +132,7 @@ def encoded(people: list[Any], drawn: list[int]) -> Any:
         drawn.append(size)
         return stream(size)
 
-    names = [name for name, _ in NEIGHBOURS.questions.asked]  # type: ignore[union-attr]
+    names = [name for name, _ in NEIGHBOURS.questions.asked]
     found = hb.Collection.from_values(pa.table(arrays, names=names), NEIGHBOURS, entropy=entropy)
     assert isinstance(found.records, SetBits)
     return found.records.indices.reshape(len(people), -1)
@@ -334,10 +334,10 @@ def test_wrong_shapes_are_refused(values: Any, text: str) -> None:
     [
         (["red"], "the answers must be a mapping from questions to answers, not list"),
         ({**rows(RIGHT)[0], "age": 7}, "the answers must be to the questions of the survey ('colour', 'dark', 'load')"),
-        ({"colour": "red", "dark": True}, "the answer to 'load' must have a value; to allow none, create the question"),
+        ({"colour": "red", "dark": True}, "the answer to 'load' must be given; to allow none, create the question"),
         ({**rows(RIGHT)[0], "load": "7"}, "the answer to 'load' must be a number, not of type str"),
         ({**rows(RIGHT)[0], "colour": ["red", "blue"]}, "the answer to 'colour' must be one label, not of type list"),
-        ({**rows(RIGHT)[0], "colour": "mauve"}, "the answer to 'colour' must be one of 2 labels"),
+        ({**rows(RIGHT)[0], "colour": "mauve"}, "the answer to 'colour' must be one of 2 labels: red, blue"),
         ({**rows(RIGHT)[0], "dark": "yes"}, "the answer to 'dark' must be True or False, not of type str"),
     ],
 )

@@ -61,7 +61,7 @@ def malicious(plan: hb.Plan, label: int, count: int) -> Any:
 
 
 def values(tally: hb.Tally, plan: hb.Plan) -> Any:
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return hb.estimate(tally, plan).values
     return np.concatenate([one.values for one in hb.estimate_survey(tally, plan).counts])
 
@@ -98,7 +98,7 @@ def test_the_weight_is_what_a_malicious_client_attains(name: str) -> None:
         [int(most)] if fixed else [number for number in range(int(most) + 1) if number >= plan.protocol.own_messages]
     )
     found = {label: max(attained(plan, label, number) for number in numbers) for label in range(plan.schema.width)}
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         assert max(found.values()) == pytest.approx(client_weight(plan), rel=1e-9)
         return
     weights = question_weights(plan)

@@ -387,7 +387,6 @@ def survey_coverage(plan: Plan, runs: int) -> dict[str, float]:
         "age": (16 * rng.random(n) ** 2).tolist(),
         "load": (10 * rng.random(n)).tolist(),
     }
-    assert plan.schema.questions is not None
     asked = [name for name, _ in plan.schema.questions.asked]
     people = hb.Collection.from_values([{name: rows[name][place] for name in asked} for place in range(n)], plan.schema)
     below = np.array([np.sum(np.array(rows["age"]) < edge) for edge in range(1, 16)])

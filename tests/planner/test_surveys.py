@@ -43,7 +43,6 @@ def number(digits: list[int]) -> hb.Schema:
 def noise_error(plan: hb.Plan) -> float:
     """Return the error of the first question without the rounding of numbers."""
     first = hb.question_errors(plan)[0]
-    assert plan.schema.questions is not None
     question = plan.schema.questions[first.question]
     rounding = plan.n / 4 / (question.levels - 1) ** 2 if isinstance(question, hb.Number) else 0.0
     return math.sqrt(first.people**2 - rounding)

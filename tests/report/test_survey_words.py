@@ -77,7 +77,6 @@ def test_protocols_in_words(name: str, words_of: str) -> None:
 
 def test_layouts_in_words() -> None:
     plan = PLANS["shuffler's fakes"]
-    assert SURVEY.questions is not None
     assert {one.name: one.layout for one in described_questions(plan)} == {
         "colour": "3 labels, from the cross-table 'both'",
         "dark mode": "yes or no, or no answer",
@@ -93,7 +92,6 @@ def test_layouts_in_words() -> None:
 
 def test_a_layout_that_is_not_chosen_is_one_level() -> None:
     questions = hb.Schema.survey({"a": hb.Scale(edges=[0, 1, 10, 100])}).questions
-    assert questions is not None
     assert described_layout("a", questions) == "3 buckets"
 
 
@@ -132,7 +130,6 @@ def test_the_json_record_has_the_questions() -> None:
 def test_the_explanation_names_every_question(name: str) -> None:
     plan = PLANS[name]
     parts = dict(explanation.explain(plan))
-    assert plan.schema.questions is not None
     asked, precise = " ".join(parts["What is asked"]), " ".join(parts["How precise the results are"])
     for question in plan.schema.questions.names:
         assert question in precise

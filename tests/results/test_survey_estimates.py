@@ -40,7 +40,7 @@ def answered(n: int = 1000, *, seed: int = 1, derived: tuple[str, ...] = (), bat
     memory = random.gamma(4, 5000, n)
     memory[: n // 10] = math.nan
     own = {"colour": [pairs.sum(axis=1)], "dark mode": [pairs.sum(axis=0)], "colour × dark mode": [pairs.ravel()]}
-    time, number = plan.schema.questions["load time"], plan.schema.questions["memory"]  # type: ignore[index]
+    time, number = plan.schema.questions["load time"], plan.schema.questions["memory"]
     assert isinstance(time, Scale)
     assert isinstance(number, Number)
     buckets = np.bincount(np.clip(random.lognormal(2.5, 0.6, n), 0, 63).astype(int), minlength=64)

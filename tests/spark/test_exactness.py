@@ -140,7 +140,7 @@ def test_one_pass_is_a_shuffled_batch(spark: Any, name: str) -> None:
     plan, columns = case(name)
     found = hs.simulate(people(spark, columns), plan)
     assert (found.n, found.batches, found.smallest_batch, found.unshuffled) == (N, 1, N, 0)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         hb.estimate_survey(found, plan)
     else:
         answers = hb.estimate(found, plan)

@@ -18,7 +18,6 @@ def test_kinds() -> None:
     assert read({**INQUIRY, "kind": "few", "k": 2}).schema == Schema.at_most(2, 3)
     assert read({**INQUIRY, "kind": "strings", "d": 64}).schema == Schema.strings(64)
     survey = read({**INQUIRY, "kind": "survey", "questions": QUESTIONS}).schema
-    assert survey.questions is not None
     assert survey.questions.names == ("colour", "dark mode", "age", "load time")
 
 

@@ -201,7 +201,7 @@ def surveys() -> list[dict[str, Any]]:
         each = [noise] * len(schema.attributes) if isinstance(noise, Noise) else noise
         protocol = hb.Protocol.survey(each, release)  # type: ignore[arg-type]
         plan = hb.plan_from(schema, PEOPLE, protocol, epsilon=3.0)
-        asked = dict(schema.questions.asked) if schema.questions else {}
+        asked = dict(schema.questions.asked)
         answers = [{key: _answer(key, place, one.missing) for key, one in asked.items()} for place in range(PEOPLE)]
         entropy, categories, sent = Counter(), [], []
         for one in answers:

@@ -33,7 +33,7 @@ from hubbub.errors import Infeasible, reject
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Guarantee
 from hubbub.model.protocol import GRID, Fakes, Noise, Protocol
-from hubbub.model.questions import Attribute
+from hubbub.model.questions import Column
 from hubbub.numeric.minimum import golden_section
 
 MAX_DELTA_SHARE = 1e-3  # largest part of δ that overflow may cost
@@ -61,7 +61,7 @@ def check_slots(plan: Plan, slots: int) -> None:
 def check_servable(plan: Plan) -> tuple[int, int | None]:
     """Return the fewest and most messages of a client, or raise if fillers would reveal what the fakes must hide."""
     low, high = min_messages(plan), max_messages(plan)
-    if plan.schema.questions is None and plan.protocol.has_shuffler_fakes and low != high:
+    if not plan.schema.named and plan.protocol.has_shuffler_fakes and low != high:
         # Fillers are not hidden among fakes: their number is that of all slots minus the messages of the users.
         # A survey has exactly one message of every user where the shuffler draws the fakes, and the messages of its
         # other attributes are released without the shuffler's: their number tells nothing that the release does not.
@@ -143,7 +143,7 @@ def log_tail(plan: Plan, slots: int) -> float:
 def max_messages(plan: Plan) -> int | None:
     """Return the largest number of messages of a client, or None if it is unbounded."""
     protocol, schema = plan.protocol, plan.schema
-    if schema.questions is not None:
+    if schema.named:
         most = [_max_answers(protocol, noise, one.size) for one, noise in _answers(plan)]
         bounded = [one for one in most if one is not None]
         return sum(bounded) if len(bounded) == len(most) else None
@@ -158,7 +158,7 @@ def max_messages(plan: Plan) -> int | None:
 def min_messages(plan: Plan) -> int:
     """Return the smallest number of messages of a client."""
     protocol, schema = plan.protocol, plan.schema
-    if schema.questions is not None:
+    if schema.named:
         return sum(_min_answers(protocol, noise) for _, noise in _answers(plan))
     if protocol.sends_bits and not (protocol.clear and schema.exclusive):
         return 0
@@ -166,7 +166,7 @@ def min_messages(plan: Plan) -> int:
     return protocol.k + (0 if drawn and _fake_probability(drawn) < 1 else _max_fakes(plan) or 0)
 
 
-def _answers(plan: Plan) -> Iterable[tuple[Attribute, Noise]]:
+def _answers(plan: Plan) -> Iterable[tuple[Column, Noise]]:
     """Return the attributes of a survey with their noise."""
     return zip(plan.schema.attributes, plan.protocol.noise, strict=True)
 
@@ -205,7 +205,7 @@ def _fake_probability(fakes: Fakes) -> float:
 
 
 def _cumulant(plan: Plan) -> Cumulant:
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return _answers_cumulant(tuple(one.size for one in plan.schema.attributes), plan.protocol)
     return _messages_cumulant(plan.schema.width, plan.schema.max_set, plan.protocol, plan.n)
 

@@ -85,11 +85,11 @@ def estimate(
     plan = read_plan(plan_path)
     given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
     request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         given["--question"] = question is not None
         deliver_strings(reports, plan, request, [name for name, chosen in given.items() if chosen])
         return
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         request.check(plan, [name for name, chosen in given.items() if chosen])
         deliver_survey(estimate_survey(_tally(reports, plan, engine), plan), request)
         return
@@ -150,7 +150,7 @@ def joint(
     check_result_file(output)
     conditions = _conditions(given)
     plan = read_plan(plan_path)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         raise click.UsageError("--plan must not be for a survey, whose joint tables are questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table

@@ -76,7 +76,7 @@ def frontier(
         chosen = _chosen(comparison, choose, trust, constraints["clear"])
         rows = [_row(plan, error, share, dishonest) for plan in plans]
     # A central mechanism for a survey would have a layout and an allocation of its own.
-    central = planner.central_stderr(schema, budget, request.rounds) if schema.questions is None else None
+    central = planner.central_stderr(schema, budget, request.rounds) if not schema.named else None
     if plot:
         plans_chart(plans, central=central).save(plot)
     if output:
@@ -167,7 +167,7 @@ def frontier_table(
     legend = LEGEND if share is None else f"{LEGEND} {SHARE_LEGEND}"
     if strings:
         legend = f"{legend} {SHOWN_LEGEND}"
-    survey = any(one.schema.questions is not None for one in plans)
+    survey = any(one.schema.named for one in plans)
     if plans and plans[0].rounds > 1:
         legend = legend.replace("collude.", f"collude in all {plans[0].rounds:,} rounds.")
         legend = legend.replace("of one count", "per round of one count")

@@ -65,7 +65,7 @@ def report(
     held = plan.guarantee
     # The alternatives for a survey depend on its weights, which are not part of the plan.
     protected = (
-        plan.schema.questions is None
+        not plan.schema.named
         and math.isfinite(held.epsilon)
         and math.isfinite(plan.total.epsilon)
         and plan.total.delta < 1
@@ -126,7 +126,7 @@ def _estimate(path: str, plan: Plan) -> Estimate | SurveyEstimate | StringEstima
     found = read_estimate(path)
     with naming(path):
         if isinstance(found, StringEstimate):
-            same = plan.schema.texts is not None
+            same = plan.schema.text is not None
         else:
             same = found.labels == plan.schema.labels if isinstance(found, Estimate) else found.schema == plan.schema
         if found.plan not in (None, plan.id) or not same:

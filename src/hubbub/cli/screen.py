@@ -208,7 +208,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "clear": plan.protocol.clear,
         "protocol": _protocol_record(plan),
         "stderr": plan.stderr,
-        **({} if plan.schema.questions is None else {"questions": survey_record(plan), "fakes": batch_fakes(plan)}),
+        **({} if not plan.schema.named else {"questions": survey_record(plan), "fakes": batch_fakes(plan)}),
         **asdict(cost(plan)),
         "client_weight": spell(client_weight(plan)),
         "needs": plan.guarantee.assumptions.needs,
@@ -222,4 +222,4 @@ def plan_record(plan: Plan) -> dict[str, Any]:
 def _protocol_record(plan: Plan) -> dict[str, Any]:
     """Return the protocol; the noise of a survey differs from attribute to attribute, so it has no single q."""
     whole = plan.protocol.to_document()
-    return whole if plan.schema.questions is not None else {"q": plan.protocol.q, **whole}
+    return whole if plan.schema.named else {"q": plan.protocol.q, **whole}

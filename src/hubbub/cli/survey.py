@@ -37,6 +37,5 @@ def survey(file: str | None, output: str | None, as_json: bool) -> None:
 
 def _show(found: Survey) -> None:
     questions = found.schema.questions
-    assert questions is not None
     rows = [(name, repr(one), f"{found.weights.get(name, 1):g}") for name, one in questions.items]
     screen.console().print(screen.grid("", ["question", "kind", "weight"], rows, left=2))

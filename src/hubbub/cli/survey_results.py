@@ -41,7 +41,6 @@ class SurveyRequest:
     def check(self, plan: Plan, refused: Sequence[str]) -> None:
         """Raise if options do not fit a survey, before anything is computed."""
         questions = plan.schema.questions
-        assert questions is not None
         if refused:
             raise click.UsageError(f"{refused[0]} must not be given for a survey")
         if self.question is not None and self.question not in questions.names:

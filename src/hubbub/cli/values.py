@@ -48,7 +48,7 @@ class ValuesOptions:
             try:
                 yield blocks, summary
             except InvalidRecord as error:
-                if schema.questions is not None and len(getattr(error, "__notes__", ())) == 1:
+                if schema.named and len(getattr(error, "__notes__", ())) == 1:
                     error.add_note(SURVEY_HINT)
                 raise
 

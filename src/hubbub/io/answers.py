@@ -46,7 +46,6 @@ def check_options(policy: Policy, column: str | None) -> None:
 
 
 def _questions(repair: Repair) -> Questions:
-    assert repair.schema.questions is not None
     return repair.schema.questions
 
 

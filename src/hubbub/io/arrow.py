@@ -44,18 +44,18 @@ def encode_batch(batch: Any, schema: Schema, column: str | None = None, *, entro
         reject("the columns of the batch", "have distinct names")
     if column is not None:
         check_type("column", column, str)
-        if schema.questions is not None:
+        if schema.named:
             reject("column", "be None for a survey, which has a column for every question")
         if column not in names:
             reject("column", "be the name of a column of the batch", column)
-    if schema.texts is not None:
+    if schema.text is not None:
         if column is None and len(names) != 1:
             reject("the batch", "have one column of strings; choose one by column", len(names))
         place = 0 if column is None else names.index(column)
-        return encode_strings(batch.column(place).to_pylist(), schema.texts, column)
+        return encode_strings(batch.column(place).to_pylist(), schema.text, column)
     if column is not None:
         return encode_column(batch.column(names.index(column)), schema, name=column)
-    if schema.questions is not None:
+    if schema.named:
         return encode_answers(batch, schema, entropy=entropy)
     if set(schema.labels) <= set(names):
         return encode_table([batch.column(names.index(label)) for label in schema.labels], schema)

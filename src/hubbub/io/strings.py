@@ -13,7 +13,7 @@ from hubbub.errors import InvalidRecord, reject
 from hubbub.io import parquet
 from hubbub.io.policy import Policy, Repair
 from hubbub.io.text import batches, csv_rows, json_line, opened
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.pipeline.encoding.encoded import Encoded
 from hubbub.pipeline.encoding.sequences import is_text
 from hubbub.pipeline.encoding.strings import encode_strings
@@ -30,9 +30,9 @@ def check_options(policy: Policy) -> None:
         reject("--other", "not be given for strings, which are not listed")
 
 
-def _strings(repair: Repair) -> Strings:
-    assert repair.schema.texts is not None
-    return repair.schema.texts
+def _strings(repair: Repair) -> Text:
+    assert repair.schema.text is not None
+    return repair.schema.text
 
 
 def _choose(names: list[str], column: str | None) -> int:

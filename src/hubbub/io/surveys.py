@@ -127,11 +127,11 @@ class Survey:
     """Importance of the squared error of each question, by name, as :func:`hubbub.plan` takes it; 1 for the others."""
 
     def __post_init__(self) -> None:
-        if check_type("schema", self.schema, Schema).questions is None:
+        if not check_type("schema", self.schema, Schema).named:
             reject("schema", f"be that of a survey, got {self.schema}")
         if not isinstance(self.weights, Mapping):
             reject("weights", f"be a mapping from questions to numbers, not {kind_of(self.weights)}")
-        names = self.schema.questions.names if self.schema.questions is not None else ()
+        names = self.schema.questions.names if self.schema.named else ()
         found = {}
         for name, weight in self.weights.items():
             if name not in names:

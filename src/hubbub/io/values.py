@@ -91,9 +91,9 @@ def read_values(
     is updated before each block is returned.
     """
     summary = Summary() if summary is None else check_type("summary", summary, Summary)
-    if check_type("schema", schema, Schema).questions is not None:
+    if check_type("schema", schema, Schema).named:
         answers.check_options(policy or Policy(), column)
-    if schema.texts is not None:
+    if schema.text is not None:
         strings.check_options(policy or Policy())
     repair = Repair(policy or Policy(), schema, summary)
     with naming(path):
@@ -102,8 +102,8 @@ def read_values(
 
 def _collections(path: str, form: Form, column: str | None, block: int, repair: Repair) -> Iterator[Collection]:
     summary, schema, used = repair.summary, repair.schema, 0
-    readers = _READERS if schema.texts is None else strings.READERS
-    survey = schema.questions is not None
+    readers = _READERS if schema.text is None else strings.READERS
+    survey = schema.named
     blocks = answers.READERS[form](path, repair, block) if survey else readers[form](path, repair, column, block)
     for encoded in blocks:
         records = repair(encoded)

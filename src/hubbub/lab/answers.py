@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
-from hubbub.errors import check_memory
+from hubbub.errors import InvalidInput, check_memory
 from hubbub.lab.populations import Population, Rng, draw_from, generator
 from hubbub.model.plans import Plan
-from hubbub.model.questions import Choice, Cross, Flag, Number, Scale
+from hubbub.model.questions import Choice, Cross, Flag, Number, Scale, Several, Text
 from hubbub.model.questions.survey import Asked, Question
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
@@ -57,7 +57,6 @@ def draw_answers(population: Population, schema: Schema, n: int, *, entropy: Ent
     >>> sorted(found), 450 < int(found["colour"].codes.sum()) < 550
     (['colour', 'memory'], True)
     """
-    assert schema.questions is not None
     check_memory(f"{n:,} people of {schema}", 40 * n * len(schema.questions))
     rng = generator(entropy)
     classes = rng.integers(population.segments, size=n)
@@ -94,7 +93,6 @@ def _drawn(question: Asked, population: Population, classes: NDArray[np.int64], 
 
 def encoded(answers: Mapping[str, Answered], schema: Schema, *, entropy: Entropy) -> Collection:
     """Return the records of the answers; numbers are rounded at random, so that repeated calls differ."""
-    assert schema.questions is not None
     columns: dict[str, object] = {}
     for name, question in schema.questions.asked:
         one = answers[name]
@@ -113,7 +111,6 @@ def encoded(answers: Mapping[str, Answered], schema: Schema, *, entropy: Entropy
 def decoded(people: Collection) -> dict[str, Answered]:
     """Return the answers that records show: the levels of numbers are those after rounding."""
     schema, n = people.schema, len(people)
-    assert schema.questions is not None
     rows = people.ones(0, n)[0].reshape(n, len(schema.attributes)) - np.array([one.start for one in schema.attributes])
     own: dict[str, list[NDArray[np.int64]]] = {}
     for place, attribute in enumerate(schema.attributes):
@@ -151,7 +148,6 @@ def true_figures(answers: Mapping[str, Answered], schema: Schema) -> dict[str, A
     Labels: the number of people for each. Scales: people below each inner edge. Numbers: the sum of all shares of the
     range. Cross-tables: people in each cell.
     """
-    assert schema.questions is not None
     return {
         name: _figures(name, question, answers, dict(schema.questions.asked))
         for name, question in schema.questions.items
@@ -170,6 +166,8 @@ def _figures(name: str, question: Question, answers: Mapping[str, Answered], nam
         case Scale():
             counts = np.bincount(_codes(question, answers[name]), minlength=question.sizes[-1])
             return np.cumsum(counts[: question.buckets])[:-1].astype(np.float64)
+        case Several() | Text():
+            raise InvalidInput("a question must be one of a survey")
         case _:
             return np.bincount(_codes(question, answers[name]), minlength=question.sizes[-1]).astype(np.float64)
 
@@ -217,7 +215,7 @@ def figures(result: Result, truth: Array, answered: int, level: float = LEVEL) -
 
 def results(one: Tally, plan: Plan) -> Mapping[str, Result]:
     """Return the estimate of every question; that of a schema of labels has no name."""
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return {"": estimate(one, plan)}
     found = estimate_survey(one, plan)
     return {name: found[name] for name in plan.schema.questions.names}

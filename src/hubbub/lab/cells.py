@@ -148,7 +148,7 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     ('records', 'counts')
     """
     protocol, schema = plan.protocol, plan.schema
-    if schema.texts is not None:
+    if schema.text is not None:
         return "records" if 8 * repetitions * n * plan.payload <= AFFORDABLE else "counts"
     parts = columns(plan)
     sent, each = (protocol.k * n, schema.width) if len(parts) == 1 else (n * plan.payload_messages, SURVEY_WORK)
@@ -256,7 +256,7 @@ _LAST: dict[str, Simulated] = {}
 def _simulate(cell: Cell) -> Simulated:
     """Collect repeatedly, by records or by counts, and compare the estimates with the truth."""
     plan, n = cell.plan, cell.n
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         return _simulate_strings(cell)
     truth, answered, tallies = _collected(cell)
     predicted = {name: _predicted(plan, n, name, true) for name, true in truth.items()}
@@ -277,7 +277,7 @@ def _collected(cell: Cell) -> tuple[dict[str, Array], dict[str, int], Iterator[T
     """
     plan, schema, n, times = cell.plan, cell.plan.schema, cell.n, cell.repetitions
     source, noise = _source(cell), SeededStreamNotForPeople(int(cell.key, 16))
-    if schema.questions is None:
+    if not schema.named:
         if cell.level == "records":
             people, counts = _people(cell.population, schema, n, cell.seed)
             return {"": counts.astype(np.float64)}, {}, tallies_by_records(people, plan, times, entropy=noise)
@@ -306,7 +306,6 @@ def _at_most(plan: Plan, question: str) -> bool:
     """Return True if the predicted error of a question of a survey is the largest over all data."""
     if not question:
         return False
-    assert plan.schema.questions is not None
     many = plan.protocol.sends_category and any(one.size > 2 for one in plan.schema.attributes)
     return many or isinstance(plan.schema.questions[question], Number)
 
@@ -367,7 +366,7 @@ def _source(cell: Cell) -> SeededStreamNotForPeople:
 def _people_source(
     population: Population | GivenPopulation, schema: Schema, n: int, seed: int
 ) -> SeededStreamNotForPeople:
-    what = (population.name, schema.kind, schema.max_set, schema.width, n, seed)
+    what = (population.name, schema.form, schema.max_set, schema.width, n, seed)
     return SeededStreamNotForPeople(int(digest("people", *what), 16))
 
 

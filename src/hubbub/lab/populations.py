@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
+from hubbub.model.questions.text import NOTHING
 from hubbub.model.schema import Schema
-from hubbub.model.texts import NOTHING
 from hubbub.pipeline.records import Collection, SetBits
 
 Rng = Generator
@@ -192,7 +192,7 @@ class GivenPopulation:
     def of(cls, people: Collection) -> "GivenPopulation":
         """Return the population of a collection; strings have no list of counts."""
         digest = hashlib.sha256()
-        if people.schema.texts is not None:
+        if people.schema.text is not None:
             digest.update(people.rows(0, len(people)).tobytes())
             name = f"given:{digest.hexdigest()[:16]}"
             return cls(people.schema, np.empty(0, np.int64), len(people), name, people)
@@ -234,7 +234,7 @@ def string_counts(
     population: Population | GivenPopulation, schema: Schema, n: int, *, entropy: Entropy
 ) -> dict[bytes, int]:
     """Return how many people hold each string; the frequencies of synthetic ones are those of one-hot labels."""
-    strings = schema.texts
+    strings = schema.text
     assert strings is not None
     if isinstance(population, GivenPopulation):
         people = population.people(schema, n, entropy=entropy)
@@ -313,7 +313,7 @@ def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None 
 
 
 def _check_no_survey(schema: Schema) -> None:
-    if schema.questions is not None:
+    if schema.named:
         reject("the schema", "not be that of a survey; hubbub.lab.answers draws the answers to its questions")
 
 

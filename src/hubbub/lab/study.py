@@ -88,9 +88,9 @@ class Grid:
                 level = self.level or level_of(plan, n, self.repetitions)
                 questions = plan.schema.questions
                 # The records of a survey or of strings give the truth of their figures, at both levels.
-                kept = level == "records" or questions is not None or plan.schema.texts is not None
+                kept = level == "records" or plan.schema.named or plan.schema.text is not None
                 people = population if kept else population.without_records()
-                for question in questions.names if questions is not None else ("",):
+                for question in questions.names:
                     cell = Cell(
                         plan=plan,
                         population=people,
@@ -215,8 +215,8 @@ def _planned(grid: Grid, results: Results, each: Each, progress: Progress) -> li
 
 
 def _key(schema: Schema, n: int, budget: Budget) -> str:
-    labels = digest(*schema.labels) if schema.texts is None else repr(schema)
-    return digest("question", schema.kind, schema.max_set, labels, n, repr(budget), __version__)
+    labels = digest(*schema.labels) if schema.text is None else repr(schema)
+    return digest("question", schema.form, schema.max_set, labels, n, repr(budget), __version__)
 
 
 def _plan(question: tuple[str, tuple[Schema, int, Budget]]) -> tuple[str, list[str]]:

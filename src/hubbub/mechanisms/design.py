@@ -45,7 +45,6 @@ def places(schema: Schema) -> dict[str, tuple[int, ...]]:
 
 
 def _questions(schema: Schema) -> Questions:
-    assert schema.questions is not None, "only surveys have a design"
     return schema.questions
 
 
@@ -116,7 +115,7 @@ def _effects(schema: Schema) -> tuple[Effect, ...]:
                     gamma = math.prod(counted.sizes[one] - 1 for one in effect) / counted.cells(table) ** 2
                     seen = [other for other in measured if set(effect) <= set(other)]
                     found.append(Effect(name, gamma, {measured[other]: 1 / counted.cells(other) for other in seen}))
-        else:
+        elif isinstance(question, Scale | Number):
             found += own_effects(name, question, where[name])
     return tuple(found)
 

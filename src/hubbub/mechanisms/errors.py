@@ -83,7 +83,6 @@ def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questi
 
 
 def _predicted(schema: Schema, variances: Sequence[float], n: int) -> tuple[QuestionError, ...]:
-    assert schema.questions is not None
     squares = mean_square(effects(schema), [1 / max(one, LEAST_VARIANCE) for one in variances])
     found = []
     for name, question in schema.questions.items:
@@ -105,7 +104,7 @@ def question_errors(plan: Plan) -> tuple[QuestionError, ...]:
 
     Sampling error comes on top if the people are a sample of a population.
     """
-    if check_type("plan", plan, Plan).schema.questions is None:
+    if not check_type("plan", plan, Plan).schema.named:
         reject("the plan", "be that of a survey; the error of others is plan.stderr")
     return predicted_errors(plan.schema, plan.protocol, plan.n)
 

@@ -178,7 +178,7 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
     11.858541
     """
-    if schema.questions is not None:
+    if schema.named:
         return survey_stderr(schema, protocol, n)
     if protocol.sends_strings and protocol.shuffler_fakes:
         return math.sqrt(protocol.shuffler_fakes.variance)

@@ -100,7 +100,7 @@ class Plan:
     @property
     def slot_payload(self) -> int:
         """Bytes of the payload of one sealed slot; that of a string has neither number nor kind, which the seal has."""
-        return self.payload if self.schema.texts is None else self.schema.texts.size - 1
+        return self.payload if self.schema.text is None else self.schema.text.size - 1
 
     @property
     def payload_messages(self) -> float:
@@ -111,7 +111,7 @@ class Plan:
         protocol, schema = self.protocol, self.schema
         if protocol.sends_strings:
             return 1.0
-        if schema.questions is not None:
+        if schema.named:
             each = zip(schema.attributes, protocol.noise, strict=True)
             return math.fsum(_answer_messages(noise, one.size, protocol.sends_bits) for one, noise in each)
         q = protocol.q
@@ -127,8 +127,8 @@ class Plan:
     def check_payload(self, payload: bytes) -> bytes:
         """Return the payload of one message if a client of the plan can send it; raise :class:`WireError` otherwise."""
         self.protocol.payload_format.check(check_type("the payload", payload, bytes), self.schema.extent)
-        if self.schema.texts is not None:
-            self.schema.texts.decode(payload[PEOPLE:])
+        if self.schema.text is not None:
+            self.schema.text.decode(payload[PEOPLE:])
         return payload
 
     def to_json(self) -> str:
@@ -222,11 +222,11 @@ def check_protocol(protocol: Protocol, schema: Schema) -> None:
     hubbub.errors.InvalidInput: schema must be one-hot if a category is released, got Schema.bits(3 labels)
     """
     attributes = schema.attributes
-    if protocol.sends_strings != (schema.texts is not None):
-        reject("release", f"be {'' if schema.texts else 'other than '}'strings' for {schema}", protocol.release)
-    if schema.questions is None and len(protocol.noise) > 1:
+    if protocol.sends_strings != (schema.text is not None):
+        reject("release", f"be {'' if schema.text else 'other than '}'strings' for {schema}", protocol.release)
+    if not schema.named and len(protocol.noise) > 1:
         reject("the protocol", f"have one noise for all bits of {schema}", len(protocol.noise))
-    if schema.questions is not None:
+    if schema.named:
         if len(protocol.noise) != len(attributes):
             reject("the protocol", f"have a noise for each of {len(attributes):,} attributes", len(protocol.noise))
         # A single attribute has the protocols of several, although Protocol(…) also describes others.

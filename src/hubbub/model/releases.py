@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hubbub.errors import WireError
-from hubbub.model.texts import PREFIX, Strings
+from hubbub.model.questions.text import PREFIX, Text
 
 Release = Literal["records", "bits", "category", "strings"]
 PEOPLE = 4
@@ -46,7 +46,7 @@ class PayloadFormat:
         if self.is_string:
             if int.from_bytes(payload[:PEOPLE], "little") != 1:
                 raise WireError("the payload must be the string of one person")
-            Strings(width, cut=True).decode(payload[PEOPLE:])
+            Text(width, cut=True).decode(payload[PEOPLE:])
         elif int.from_bytes(payload, "little") >= self.limit(width):
             raise WireError(
                 f"the payload must be an index below {width}"

@@ -1,79 +1,64 @@
-"""The schema of a collection: the labels of a record's bits, and which records are legal."""
+"""The schema of a collection: its questions, the columns that are counted, and which records are legal."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Integral
-from typing import Literal, Self
+from typing import Self
 
 from hubbub.documents import Fields, Json, legal
-from hubbub.errors import check_choice, check_items, check_type, check_whole, kind_of, reject
-from hubbub.model.questions import Attribute, Question, Questions
-from hubbub.model.texts import Strings
+from hubbub.errors import check_choice, check_items, check_type, check_whole, reject
+from hubbub.model.questions import Choice, Column, Question, Questions, Several, Text
+from hubbub.model.questions.answers import MAX_LABELS, Rule, check_label_names, check_labels, summarize_labels
 
-MAX_LABELS = 10**7
-KINDS = ("bits", "one_hot", "at_most", "survey", "strings")
+__all__ = ["MAX_LABELS", "Schema", "check_label_names", "choose_labels", "summarize_labels"]
+
+_FORMS: dict[Rule, str] = {"any": "bits", "one": "one_hot", "at_most": "at_most", "text": "strings"}
+"""The constructor, and the kind of the JSON document, of a schema of one question without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The labels of a record's bits, and which records are legal.
+    """The questions of a collection, the columns that they are counted in, and the labels of a record's bits.
 
-    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one), :meth:`at_most` (a limited number),
-    :meth:`survey` (several questions, each with attributes of which exactly one category is set) or :meth:`strings`
-    (one string that nobody listed).
+    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one), :meth:`at_most` (a limited number) or
+    :meth:`strings` (one string that nobody listed), each a single question without a name; or by :meth:`survey`
+    (several questions, each with columns of which exactly one category is set).
 
     >>> Schema.one_hot(["red", "green", "blue"])
     Schema.one_hot(3 labels)
     """
 
-    kind: Literal["bits", "one_hot", "at_most", "survey", "strings"]
-    labels: tuple[str, ...]
-    max_set: int
-    """Largest number of bits set in a legal record."""
-    questions: Questions | None = None
-    """The questions of a survey."""
-    texts: Strings | None = None
-    """The limits of strings that nobody listed, which have no labels."""
+    questions: Questions
+    labels: tuple[str, ...] = field(init=False, compare=False)
+    """The labels of a record's bits; none for strings."""
+    attributes: tuple[Column, ...] = field(init=False, compare=False)
+    """Columns of which every record has exactly one category: those of a survey, or the only one if one-hot."""
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, KINDS)
-        if (self.questions is not None) != (self.kind == "survey"):
-            reject("questions", "be given for surveys, and only for those")
-        if self.questions is not None:
-            check_type("questions", self.questions, Questions)
-            if (self.labels, self.max_set) != (self.questions.labels, len(self.questions.attributes)):
-                reject("labels and max_set", "be those of the questions; create surveys with Schema.survey")
-        check_label_names("labels", self.labels)
-        if (self.texts is not None) != (self.kind == "strings"):
-            reject("texts", "be given for strings, and only for those")
-        if self.texts is not None:
-            check_type("texts", self.texts, Strings)
-            if self.labels or self.max_set != 1:
-                reject("labels and max_set", "be () and 1 for strings; create the schema with Schema.strings")
-            return
-        if len(set(self.labels)) != len(self.labels):
+        columns = check_type("questions", self.questions, Questions).columns
+        if self.questions.named:
+            check_whole("the number of categories of all attributes", columns[-1].stop, 2, MAX_LABELS)
+        object.__setattr__(self, "labels", self.questions.labels)
+        object.__setattr__(self, "attributes", tuple(one for one in columns if one.rule == "one"))
+        if len(columns) > 1 and len(set(self.labels)) != len(self.labels):
             reject("labels", "be distinct")
-        check_whole("the number of labels", len(self.labels), 1 + self.exclusive)
-        check_whole("max_set", self.max_set, 1, len(self.labels))
 
     @classmethod
     def bits(cls, labels: Sequence[str] | int) -> Self:
         """Records in which any bits may be set; an integer stands for that many numbered labels."""
-        names = _names(labels)
-        return cls("bits", names, max(len(names), 1))
+        return cls(Questions.single(Several(labels)))
 
     @classmethod
     def one_hot(cls, labels: Sequence[str] | int) -> Self:
         """Records in which exactly one bit is set: one choice out of several."""
-        return cls("one_hot", _names(labels), 1)
+        return cls(Questions.single(Choice.unnamed(labels)))
 
     @classmethod
     def at_most(cls, max_set: int, labels: Sequence[str] | int) -> Self:
         """Records in which at most ``max_set`` bits are set."""
-        names = _names(labels)
-        return cls("at_most", names, check_whole("max_set", max_set, 1, max(len(names), 1)))
+        listed = check_labels(labels, 1)
+        return cls(Questions.single(Several(listed, at_most=check_whole("max_set", max_set, 1, len(listed)))))
 
     @classmethod
     def survey(cls, questions: Mapping[str, Question], *, derived: Iterable[str] = ()) -> Self:
@@ -90,7 +75,7 @@ class Schema:
         named = tuple(check_items("derived", derived, must))
         if not all(isinstance(name, str) for name in named):
             reject("derived", must)
-        return cls._of(Questions.create(questions, named))
+        return cls(Questions.create(questions, named))
 
     @classmethod
     def strings(cls, max_bytes: int = 64, *, cut: bool = False) -> Self:
@@ -101,23 +86,38 @@ class Schema:
         >>> Schema.strings(max_bytes=80)
         Schema.strings(80 bytes)
         """
-        return cls("strings", (), 1, texts=Strings(max_bytes, cut))
-
-    @classmethod
-    def _of(cls, questions: Questions) -> Self:
-        check_whole("the number of categories of all attributes", questions.attributes[-1].stop, 2, MAX_LABELS)
-        return cls("survey", questions.labels, len(questions.attributes), questions)
+        return cls(Questions.single(Text(max_bytes, cut)))
 
     @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """Attributes of which every record has exactly one category: those of a survey, or the only one if one-hot.
+    def named(self) -> bool:
+        """True if the questions have names, so that a record is given as a mapping from these: a survey."""
+        return self.questions.named
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that all questions are counted in.
+
+        >>> Schema.at_most(2, 9).columns
+        (Column(question='', start=0, size=9, rule='at_most', max_set=2),)
         >>> [one.size for one in Schema.one_hot(5).attributes], Schema.bits(3).attributes
         ([5], ())
         """
-        if self.questions is not None:
-            return self.questions.attributes
-        return (Attribute("", 0, self.width),) if self.exclusive else ()
+        return self.questions.columns
+
+    @property
+    def text(self) -> Text | None:
+        """The question whose answers are strings that nobody listed, which is the only one of its schema."""
+        return self.questions.only if isinstance(self.questions.only, Text) else None
+
+    @property
+    def form(self) -> str:
+        """The constructor of the schema, which its JSON document names as its kind."""
+        return "survey" if self.named else _FORMS[self.columns[0].rule]
+
+    @property
+    def max_set(self) -> int:
+        """Largest number of bits set in a legal record."""
+        return sum(one.max_set for one in self.columns)
 
     @property
     def width(self) -> int:
@@ -131,17 +131,17 @@ class Schema:
     @property
     def extent(self) -> int:
         """The number that the size of a payload follows from: bits of a record, or bytes of the longest string."""
-        return self.width if self.texts is None else self.texts.max_bytes
+        return self.width if self.text is None else self.text.max_bytes
 
     @property
     def exclusive(self) -> bool:
         """True if every record has exactly one label, so that counts add up to n."""
-        return self.kind == "one_hot"
+        return not self.named and self.columns[0].rule == "one"
 
     @property
     def dense(self) -> bool:
         """True if any bits may be set, so that records are stored packed rather than as lists of set bits."""
-        return self.kind == "bits"
+        return self.columns[0].rule == "any"
 
     @property
     def min_set(self) -> int:
@@ -155,7 +155,7 @@ class Schema:
         >>> Schema.bits(5).distance, Schema.one_hot(5).distance, Schema.at_most(2, 9).distance
         (5, 2, 4)
         """
-        return 2 if self.texts is not None else min(2 * self.max_set, self.width)
+        return 2 if self.text is not None else min(2 * self.max_set, self.width)
 
     @property
     def size(self) -> int:
@@ -164,7 +164,7 @@ class Schema:
         >>> Schema.bits(5).size, Schema.one_hot(5).size, Schema.at_most(2, 5).size
         (32, 5, 16)
         """
-        if self.texts is not None:
+        if self.text is not None:
             reject("the schema", "have labels, to count its legal records")
         if self.attributes:
             return math.prod(attribute.size for attribute in self.attributes)
@@ -179,7 +179,7 @@ class Schema:
         >>> Schema.bits(3).records_with_bit, Schema.one_hot(3).records_with_bit, Schema.at_most(2, 4).records_with_bit
         (4, 1, 4)
         """
-        if self.questions is not None or self.texts is not None:
+        if self.named or self.text is not None:
             reject("the schema", "not be a survey, whose attributes differ, nor one of strings")
         if self.max_set == self.width and not self.min_set:
             return 1 << (self.width - 1)
@@ -205,11 +205,11 @@ class Schema:
 
     def to_document(self) -> dict[str, Json]:
         """Return the schema as a JSON object; the labels of a survey follow from its questions."""
-        if self.questions is not None:
-            return {"kind": self.kind, **self.questions.to_document()}
-        if self.texts is not None:
-            return {"kind": self.kind, **self.texts.to_document()}
-        return {"kind": self.kind, "labels": list(self.labels), "max_set": self.max_set}
+        if self.named:
+            return {"kind": self.form, **self.questions.to_document()}
+        if self.text is not None:
+            return {"kind": self.form, **self.text.to_document()}
+        return {"kind": self.form, "labels": list(self.labels), "max_set": self.max_set}
 
     @classmethod
     def from_document(cls, value: Json, what: str = "the schema") -> Self:
@@ -218,14 +218,14 @@ class Schema:
             read = Fields(value, what, "kind", "questions", "derived")
             questions = Questions.from_document(read.items("questions"), read.texts("derived"), what)
             with legal(what):
-                return cls._of(questions)
+                return cls(questions)
         if isinstance(value, dict) and value.get("kind") == "strings":
             limits = {key: part for key, part in value.items() if key != "kind"}
-            return cls("strings", (), 1, texts=Strings.from_document(limits, what))
+            return cls(Questions.single(Text.from_document(limits, what)))
         read = Fields(value, what, "kind", "labels", "max_set")
         kind, labels, max_set = read.text("kind"), read.texts("labels"), read.whole("max_set")
         with legal(what):
-            check_choice("kind", kind, KINDS[:3])
+            check_choice("kind", kind, ("bits", "one_hot", "at_most"))
             if kind == "at_most":
                 return cls.at_most(max_set, labels)
             schema = cls.bits(labels) if kind == "bits" else cls.one_hot(labels)
@@ -234,45 +234,16 @@ class Schema:
         return schema
 
     def __repr__(self) -> str:
-        if self.texts is not None:
-            return f"Schema.strings({_counted(self.texts.max_bytes, 'byte')}{', cut' if self.texts.cut else ''})"
-        limit = f"{self.max_set}, " if self.kind == "at_most" else ""
-        if self.questions is not None:
+        if self.text is not None:
+            return f"Schema.strings({_counted(self.text.max_bytes, 'byte')}{', cut' if self.text.cut else ''})"
+        limit = f"{self.max_set}, " if self.columns[0].rule == "at_most" else ""
+        if self.named:
             limit = f"{_counted(len(self.questions), 'question')}, {_counted(self.max_set, 'attribute')}, "
-        return f"Schema.{self.kind}({limit}{self.width} label{'' if self.width == 1 else 's'})"
+        return f"Schema.{self.form}({limit}{self.width} label{'' if self.width == 1 else 's'})"
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _names(labels: Sequence[str] | int) -> tuple[str, ...]:
-    if isinstance(labels, Integral) and not isinstance(labels, bool):
-        return tuple(str(i) for i in range(check_whole("the number of labels", labels, 1, MAX_LABELS)))
-    # The order of the labels is part of the schema, so sets and mappings do not qualify.
-    must = "be a list of strings or the number of labels"
-    if isinstance(labels, int | Set | Mapping):
-        reject("labels", f"{must}, not {kind_of(labels)}")
-    return tuple(check_items("labels", labels, must))
-
-
-def check_label_names(name: str, labels: object) -> tuple[str, ...]:
-    """Return ``labels`` if it is a tuple of strings that UTF-8 can encode.
-
-    >>> check_label_names("labels", ("red", 7))
-    Traceback (most recent call last):
-    hubbub.errors.InvalidInput: labels must be strings, but label 2 is of type int
-    """
-    if not isinstance(labels, tuple):
-        reject(name, f"be a tuple of strings, not {kind_of(labels)}")
-    if not all(isinstance(label, str) for label in labels):
-        place = next(i for i, label in enumerate(labels) if not isinstance(label, str))
-        reject(name, f"be strings, but label {place + 1:,} is of type {kind_of(labels[place])}")
-    try:
-        "".join(labels).encode()
-    except UnicodeEncodeError:
-        reject(name, "be valid Unicode text, without lone surrogates")
-    return labels
 
 
 def choose_labels(labels: Iterable[str], known: Sequence[str], owner: str) -> tuple[str, ...]:
@@ -288,14 +259,3 @@ def choose_labels(labels: Iterable[str], known: Sequence[str], owner: str) -> tu
     if not all(isinstance(label, str) and label in names for label in chosen) or len(set(chosen)) != len(chosen):
         reject("labels", f"be distinct labels of {owner} ({summarize_labels(known)})")
     return chosen
-
-
-def summarize_labels(labels: Sequence[str]) -> str:
-    """Return the number of labels and the first few of them, for error messages.
-
-    >>> summarize_labels(["red", "green", "blue", "other"])
-    '4 labels: red, green, …'
-    """
-    shown = [label if len(label) <= 20 else label[:19] + "…" for label in labels[:2]]
-    count = "1 label" if len(labels) == 1 else f"{len(labels):,} labels"
-    return f"{count}: {', '.join(shown)}" + (", …" if len(labels) > 2 else "")

@@ -7,7 +7,7 @@ Uses the standard library only. Plans are read by :meth:`hubbub.model.plans.Plan
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from hubbub.bits import device
@@ -15,7 +15,7 @@ from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
 from hubbub.model.plans import Plan, check_share
 from hubbub.model.protocol import GRID, Fakes
-from hubbub.model.questions import Attribute
+from hubbub.model.questions import Column
 from hubbub.model.releases import PEOPLE
 from hubbub.model.schema import Schema
 
@@ -33,29 +33,10 @@ def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> in
     >>> encode("blue", Schema.one_hot(["red", "green", "blue"])), encode(["b", "a"], Schema.bits(["a", "b", "c"]))
     (4, 3)
     """
-    if schema.texts is not None:
-        reject("the schema", "have labels; use hubbub.pipeline.device.payloads for strings")
-    if schema.questions is not None:
-        answers = _categories(value, schema, entropy)
-        return sum(1 << one.start + answer for one, answer in zip(schema.attributes, answers, strict=True))
-    if schema.width == 1 and isinstance(value, bool):
-        return int(value)
-    if schema.exclusive:
-        value = [value]
-    # The keys of a mapping would be taken for labels that are set.
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        reject("the value", f"be a list of labels, not of type {type(value).__name__}")
-    record = 0
-    for label in value:
-        if label not in schema.labels:
-            reject("the value", f"contain only labels of the schema ({schema.label_summary})")
-        bit = 1 << schema.labels.index(label)
-        if record & bit:
-            reject("the value", "contain each label at most once")
-        record |= bit
-    if record.bit_count() > schema.max_set:
-        reject("the value", f"contain no more labels than max_set = {schema.max_set:,} allows")
-    return record
+    bits = schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
+    if schema.named:
+        return sum(1 << one.start + answer for one, answer in zip(schema.columns, bits, strict=True))
+    return sum(1 << bit for bit in bits)
 
 
 def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
@@ -72,10 +53,10 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     [1]
     """
     check_type("plan", plan, Plan)
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         _check_no_fakes(plan, fakes)
-        return [(1).to_bytes(PEOPLE, "little") + plan.schema.texts.encode(value)]
-    if plan.schema.questions is not None:
+        return [(1).to_bytes(PEOPLE, "little") + plan.schema.text.encode(value)]
+    if plan.schema.named:
         _check_no_fakes(plan, fakes)
         return _answers(_categories(value, plan.schema, entropy), plan, entropy)
     return record_payloads(encode(value, plan.schema, entropy=entropy), plan, fakes=fakes, entropy=entropy)
@@ -85,9 +66,9 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     """Return the payloads for a record that :func:`encode` returned."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
-    if schema.texts is not None:
+    if schema.text is not None:
         reject("the schema of the plan", "have labels; use hubbub.pipeline.device.payloads for strings")
-    if schema.questions is not None:
+    if schema.named:
         _check_no_fakes(plan, fakes)
         return _answers([_place(record, one) for one in schema.attributes], plan, entropy)
     flip_numerator = protocol.flip_numerator
@@ -112,11 +93,10 @@ def _mixed(messages: list[int], plan: Plan, entropy: Source) -> list[bytes]:
 
 def _categories(value: object, schema: Schema, entropy: Source) -> Sequence[int]:
     """Return the category of every attribute of a survey; numbers are rounded by exact coins."""
-    assert schema.questions is not None
     return schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
 
 
-def _place(record: int, attribute: Attribute) -> int:
+def _place(record: int, attribute: Column) -> int:
     """Return the only category of an attribute that is set in a record."""
     bits = record >> attribute.start & (1 << attribute.size) - 1
     if bits.bit_count() != 1:

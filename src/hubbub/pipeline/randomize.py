@@ -50,9 +50,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     check_type("plan", plan, Plan)
     check_entropy(entropy)
     if collection.schema != plan.schema:
-        advice = (
-            "; encode with plan.schema, whose layout the planner chose" if plan.schema.questions is not None else ""
-        )
+        advice = "; encode with plan.schema, whose layout the planner chose" if plan.schema.named else ""
         raise PlanMismatch(
             f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}{advice}"
         )
@@ -61,7 +59,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
         if fakes is not None:
             check_share(plan, len(collection), fakes)
         return Reports(plan, one_person(collection.records.rows), len(collection))
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         if fakes is not None:
             check_share(plan, len(collection), fakes)
         kind = message_type(plan)

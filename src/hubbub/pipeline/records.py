@@ -98,7 +98,7 @@ class SetBits:
             reject("ends", "be None for one-hot schemas, and only for those")
         if self.ends is None:
             return
-        if schema.questions is not None:
+        if schema.named:
             self._check_answers(schema)
             return
         sizes = self.sizes
@@ -141,7 +141,7 @@ class Bodies:
 
     def check(self, schema: Schema) -> None:
         """Raise unless the schema allows all records."""
-        size = schema.texts.size if schema.texts is not None else 0
+        size = schema.text.size if schema.text is not None else 0
         if self.rows.dtype != np.uint8 or self.rows.ndim != 2 or self.rows.shape[1] != size:
             reject("records", f"be bodies of {size:,} bytes for {schema}")
 
@@ -162,10 +162,8 @@ class Collection:
         check_type("schema", self.schema, Schema)
         if not isinstance(self.records, Packed | SetBits | Bodies):
             reject("records", f"be Packed or SetBits, not {kind_of(self.records)}; use Collection.from_values")
-        if isinstance(self.records, Bodies) != (self.schema.texts is not None):
-            reject(
-                "records", f"be stored as {'Bodies' if self.schema.texts else 'Packed or SetBits'} for {self.schema}"
-            )
+        if isinstance(self.records, Bodies) != (self.schema.text is not None):
+            reject("records", f"be stored as {'Bodies' if self.schema.text else 'Packed or SetBits'} for {self.schema}")
         self.records.check(self.schema)
 
     @classmethod
@@ -185,9 +183,9 @@ class Collection:
         """
         check_type("schema", schema, Schema)
         check_entropy(entropy)
-        if schema.texts is not None:
-            encoded = encode_strings(listed(values), schema.texts)
-        elif schema.questions is not None:
+        if schema.text is not None:
+            encoded = encode_strings(listed(values), schema.text)
+        elif schema.named:
             encoded = encode_answers(values, schema, entropy=entropy)
         elif isinstance(values, np.ndarray):
             encoded = encode_array(values, schema)
@@ -202,7 +200,7 @@ class Collection:
     @classmethod
     def from_packed(cls, rows: NDArray[np.uint8], schema: Schema) -> Self:
         """Copy packed records: C-ordered uint8 rows of ⌈width/8⌉ bytes, bit i in bit i mod 8 of byte i div 8."""
-        if check_type("schema", schema, Schema).texts is not None:
+        if check_type("schema", schema, Schema).text is not None:
             reject("schema", f"have labels, got {schema}; use Collection.from_values")
         packed = Packed(check_records(rows, schema.width, "rows"))
         if schema.dense:
@@ -224,7 +222,7 @@ class Collection:
         if not parts or any(part.schema is not parts[0].schema and part.schema != parts[0].schema for part in parts):
             reject("parts", "be at least one collection, all of the same schema")
         schema, records = parts[0].schema, [part.records for part in parts]
-        if schema.texts is not None:
+        if schema.text is not None:
             return cls(schema, Bodies(np.concatenate([one.rows for one in records if isinstance(one, Bodies)])))
         if schema.dense:
             return cls(schema, Packed(np.concatenate([one.rows for one in records if isinstance(one, Packed)])))
@@ -273,7 +271,7 @@ def stored(encoded: Encoded, schema: Schema) -> Packed | SetBits | Bodies:
     """Return encoded records in the form that the schema needs; raises the first of their problems."""
     if encoded.problems:
         raise encoded.problems[0]
-    if schema.texts is not None:
+    if schema.text is not None:
         assert encoded.rows is not None
         return Bodies(_frozen(encoded.rows))
     if encoded.rows is not None:

@@ -78,8 +78,8 @@ def _messages(rows: NDArray[np.uint8], plan: Plan) -> NDArray[Any]:
 
 def _legal(messages: NDArray[Any], plan: Plan) -> NDArray[np.bool_]:
     width = plan.schema.width
-    if plan.schema.texts is not None:
-        return legal_rows(messages, plan.schema.texts)
+    if plan.schema.text is not None:
+        return legal_rows(messages, plan.schema.text)
     if not plan.protocol.sends_records:
         return np.asarray(messages < width)
     if width % 8 == 0:

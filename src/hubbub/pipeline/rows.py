@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import check_memory
+from hubbub.model.questions.text import CUT, NOTHING, PREFIX, WHOLE, Text
 from hubbub.model.releases import PEOPLE
-from hubbub.model.texts import CUT, NOTHING, PREFIX, WHOLE, Strings
 
 Rows = NDArray[np.uint8]
 MAX_COUNT = (1 << 8 * PEOPLE) - 1
@@ -45,10 +45,10 @@ def bodies(rows: Rows) -> list[bytes]:
     return found
 
 
-def from_counts(counts: Iterable[tuple[bytes, int]], strings: Strings) -> Rows:
+def from_counts(counts: Iterable[tuple[bytes, int]], strings: Text) -> Rows:
     """Return the rows of strings with their numbers of people, in the order of their bytes, which tells nothing.
 
-    >>> people(from_counts([(bytes(4), 7)], Strings(1))).tolist()
+    >>> people(from_counts([(bytes(4), 7)], Text(1))).tolist()
     [7]
     """
     data = b"".join(number.to_bytes(PEOPLE, "little") + body for body, number in sorted(counts))
@@ -64,16 +64,16 @@ def counted(blocks: Iterable[Rows]) -> Counter[bytes]:
     return counts
 
 
-def legal_rows(rows: Rows, strings: Strings) -> NDArray[np.bool_]:
+def legal_rows(rows: Rows, strings: Text) -> NDArray[np.bool_]:
     """Return which rows have at least one person, a kind that the schema allows, and zeros after the string.
 
-    :meth:`hubbub.model.texts.Strings.decode` also checks the text.
+    :meth:`hubbub.model.questions.text.Text.decode` also checks the text.
     """
     parts = [_legal(rows[start : start + _STEP], strings) for start in range(0, len(rows), _STEP)]
     return np.concatenate([*parts, np.empty(0, np.bool_)])
 
 
-def _legal(rows: Rows, strings: Strings) -> NDArray[np.bool_]:
+def _legal(rows: Rows, strings: Text) -> NDArray[np.bool_]:
     kind, text = rows[:, PEOPLE], rows[:, PEOPLE + PREFIX :]
     length = rows[:, PEOPLE + 1].astype(np.int64) << 8 | rows[:, PEOPLE + 2]
     beyond = np.arange(strings.max_bytes) >= length[:, None]

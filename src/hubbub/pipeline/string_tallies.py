@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from hubbub.errors import WireError, check_type, check_whole, kind_of, reject
 from hubbub.mechanisms.chances import drawn_by
 from hubbub.model.plans import Plan
+from hubbub.model.questions.text import NOTHING
 from hubbub.model.schema import check_label_names
-from hubbub.model.texts import NOTHING
 from hubbub.numeric.vectors import check_vector
 from hubbub.pipeline.reports import MAX_DECLARED, Batch, Reports, check_plan
 from hubbub.pipeline.rows import bodies, people
@@ -85,7 +85,7 @@ def tally_strings(reports: Reports | Batch, plan: Plan) -> StringTally:
 
 
 def _text(plan: Plan, body: bytes) -> tuple[str, bool]:
-    assert plan.schema.texts is not None
-    found = plan.schema.texts.decode(body)
+    assert plan.schema.text is not None
+    found = plan.schema.text.decode(body)
     assert found is not None
     return found

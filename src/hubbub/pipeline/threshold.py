@@ -12,7 +12,7 @@ from hubbub.errors import WireError, reject
 from hubbub.mechanisms.draws import draw_number
 from hubbub.model.fakes import Fakes
 from hubbub.model.plans import Plan
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.pipeline.rows import Rows, counted, from_counts, people
 
 Cell = TypeVar("Cell")
@@ -48,7 +48,7 @@ def _single(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         yield block
 
 
-def _holds_text(body: bytes, strings: Strings) -> bool:
+def _holds_text(body: bytes, strings: Text) -> bool:
     """Return False for a body without a string, and for bytes that no honest device sends: they are never shown."""
     try:
         return strings.decode(body) is not None
@@ -58,7 +58,7 @@ def _holds_text(body: bytes, strings: Strings) -> bool:
 
 def released(counts: Counter[bytes], plan: Plan, *, entropy: Entropy = system) -> Rows:
     """Return the rows that leave the shuffler: strings that are shown, in the order of their bytes."""
-    drawn, strings = plan.protocol.shuffler_fakes, plan.schema.texts
+    drawn, strings = plan.protocol.shuffler_fakes, plan.schema.text
     assert drawn is not None
     assert strings is not None
     held = ((body, count) for body, count in counts.items() if _holds_text(body, strings))

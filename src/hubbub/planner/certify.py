@@ -20,7 +20,7 @@ from hubbub.mechanisms.noise import predicted_stderr
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget, TrustModel
 from hubbub.model.protocol import Protocol
-from hubbub.model.questions import Attribute
+from hubbub.model.questions import Column
 from hubbub.model.releases import Release
 from hubbub.model.schema import Schema
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
@@ -369,7 +369,7 @@ def constrained(request: Request, calibrated: Calibrated) -> Plan:
     plan = Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
     flip = min(
         noise.q * (one.size - 1) if protocol.sends_category else noise.q
-        for one, noise in zip(schema.attributes or (Attribute("", 0, 2),), protocol.noise, strict=True)
+        for one, noise in zip(schema.attributes or (Column("", 0, 2),), protocol.noise, strict=True)
     )
     if flip < request.min_q * (1 - 1e-12):
         raise Infeasible(f"its flip probability is {flip:.4g}; set min_q to at most that to allow it")

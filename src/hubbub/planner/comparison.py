@@ -113,7 +113,7 @@ def _honest(plan: Plan) -> int:
 
 
 def _error(request: Request, plan: Plan) -> float:
-    return plan.stderr if request.schema.questions is None else survey_error(request, plan)
+    return plan.stderr if not request.schema.named else survey_error(request, plan)
 
 
 def _group(plan: Plan) -> tuple[int, bool]:
@@ -228,7 +228,7 @@ def compare(request: Request, *, prune: bool = False, only: str | None = None, s
 
     for family, candidate in proposals:
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
-        if request.schema.questions is not None:
+        if request.schema.named:
             optimism = EXPECTED
         if prune and plans and optimism * candidate.expected > limit(family):
             continue

@@ -41,11 +41,11 @@ class Family:
         flipped = self.trust == "shuffler-noise" and not self.clear
         reasons = (
             (
-                self.key != "strings" and request.schema.texts is not None,
+                self.key != "strings" and request.schema.text is not None,
                 "it needs a list of labels, and the schema is one of strings that nobody listed",
             ),
             (
-                self.key == "strings" and request.schema.texts is None,
+                self.key == "strings" and request.schema.text is None,
                 "it is for strings that nobody listed, and the schema lists its labels",
             ),
             (
@@ -83,7 +83,7 @@ class Family:
         """Return the candidate of the family for a request, or None if the constraints or the schema exclude it."""
         if self.excluded(request):
             return None
-        if request.schema.questions is None:
+        if not request.schema.named:
             return self.propose(request)
         return SURVEYS[self.key](request) if self.key in SURVEYS else None
 
@@ -180,7 +180,7 @@ def family_name(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     if key == "copies":
         return f"{protocol.k} flipped copies"
     name = FAMILIES[key].name
-    if schema and schema.questions is not None:
+    if schema and schema.named:
         name = name.replace("clear bits", "clear answers").replace("clear records", "clear answers")
         drawn_from = {one.m.distribution for one in protocol.noise if isinstance(one.m, Fakes)}
         return f"{name} ({' and '.join(sorted(drawn_from))})" if drawn_from else name

@@ -84,7 +84,7 @@ def client_weight(plan: Plan, slots: int | None = None) -> float:
     protocol, schema = check_type("plan", plan, Plan).protocol, plan.schema
     if protocol.sends_strings:
         return 1.0
-    if schema.questions is not None:
+    if schema.named:
         return max(question_weights(plan, slots).values())
     most = client_messages(plan) if slots is None else slots
     if protocol.sends_records and protocol.user_fakes:
@@ -103,7 +103,6 @@ def question_weights(plan: Plan, slots: int | None = None) -> dict[str, float]:
     {'colour': 1.75, 'dark': 1.5}
     """
     questions, where = plan.schema.questions, places(plan.schema)
-    assert questions is not None, "only surveys have questions"
     most, protocol = client_messages(plan) if slots is None else slots, plan.protocol
     each = [
         answer_votes(attribute.size, noise.q, most, category=protocol.sends_category)

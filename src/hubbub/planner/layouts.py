@@ -44,7 +44,6 @@ def laid_out(
     >>> chosen.questions["load time"].widths, chosen.questions["memory"].radices
     ((16, 1), (4, 4, 4, 4))
     """
-    assert schema.questions is not None
     questions, derived = schema.questions.items, schema.questions.derived
     for worth in WORTH:
         found = tuple((name, _chosen(one, family, n, precision, worth)) for name, one in questions)
@@ -68,7 +67,6 @@ def _survey(
 def _derived(schema: Schema, family: NoiseFamily, weights: Mapping[str, float]) -> Schema:
     """Return the survey without the attributes that are not worth a message beside a cross-table."""
     questions = schema.questions
-    assert questions is not None
     inside = [
         name
         for name, question in questions.items

@@ -95,7 +95,7 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
     """
     plan = check_type("plan", plan, Plan)
     miss = 1 - check_real("level", level, OPEN_UNIT)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         reject("the plan", "not be that of a survey; question_margins has the margins of its questions")
     protocol, schema, n = plan.protocol, plan.schema, plan.n
     if known_total(schema, protocol):
@@ -491,7 +491,7 @@ def overall_margin(plan: Plan, level: float = LEVEL) -> float:
     >>> overall_margin(plan_from(Schema.survey({"a": Flag()}), 1000, Protocol(0.1, release="bits"), epsilon=1.0)) > 16
     True
     """
-    if check_type("plan", plan, Plan).schema.questions is None:
+    if not check_type("plan", plan, Plan).schema.named:
         return margin(plan, level)
     return normal_quantile(check_real("level", level, OPEN_UNIT)) * plan.stderr
 
@@ -518,7 +518,6 @@ def question_margins(plan: Plan, level: float = LEVEL) -> dict[str, float]:
 
 def _question(plan: Plan, error: QuestionError, miss: float) -> float:
     schema, protocol = plan.schema, plan.protocol
-    assert schema.questions is not None
     question, where = schema.questions[error.question], places_of(schema)
     names = question.names if isinstance(question, Cross) else (error.question,)
     seen = [table for table in tables(schema) if set(table) & set(names)]

@@ -101,7 +101,7 @@ def relative_error(plan: Plan, share: float, level: float = LEVEL) -> float:
     """
     check_type("plan", plan, Plan)
     share, level = check_real("share", share, SHARE), check_real("level", level, OPEN_UNIT)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return normal_quantile(level) * _survey_deviation(plan, share) / (share * plan.n)
     return _errors(plan.schema, plan.protocol, plan.n, share).reach(level) / (share * plan.n)
 
@@ -116,7 +116,7 @@ def coverage(plan: Plan, share: float, within: float) -> float:
     """
     check_type("plan", plan, Plan)
     share, within = check_real("share", share, SHARE), check_real("within", within, POSITIVE)
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return math.erf(within * share * plan.n / _survey_deviation(plan, share) / math.sqrt(2))
     return _errors(plan.schema, plan.protocol, plan.n, share).probability(within * share * plan.n)
 
@@ -134,7 +134,7 @@ def question_noise(plan: Plan, question: str = "") -> float:
     3.99
     """
     questions = check_type("plan", plan, Plan).schema.questions
-    if questions is None:
+    if not plan.schema.named:
         reject("the plan", "be that of a survey")
     counted = [name for name, one in questions.items if not isinstance(one, Number)]
     if not counted:

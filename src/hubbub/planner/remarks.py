@@ -38,7 +38,7 @@ def weaknesses(plan: Plan) -> list[str]:
 
 
 def _useless(plan: Plan) -> str:
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return _useless_question(plan)
     told = f"one count of {plan.n:,} people has a standard error of {plan.stderr:,.0f}"
     if plan.stderr >= plan.n:

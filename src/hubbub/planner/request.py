@@ -115,7 +115,7 @@ class Request:
         self._check_weights()
 
     def _check_weights(self) -> None:
-        names = self.schema.questions.names if self.schema.questions is not None else ()
+        names = self.schema.questions.names if self.schema.named else ()
         if not isinstance(self.weights, Mapping):
             reject("weights", f"be a mapping from questions to numbers, not {kind_of(self.weights)}")
         for name, weight in self.weights.items():

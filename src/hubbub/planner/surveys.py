@@ -217,7 +217,6 @@ def _shares(schema: Schema, weights: tuple[tuple[str, float], ...], *, laplace: 
 
 
 def _weights(request: Request) -> dict[str, float]:
-    assert request.schema.questions is not None
     given = dict(request.weights)
     return {name: given.get(name, 1.0) for name in request.schema.questions.names}
 

@@ -37,7 +37,7 @@ CERTAIN = 0.999
 
 def assumed(plan: Plan) -> list[str]:
     """Return the assumptions of the guarantee of a plan in sentences."""
-    return described_assumptions(plan.guarantee, survey=plan.schema.questions is not None, rounds=plan.rounds)
+    return described_assumptions(plan.guarantee, survey=plan.schema.named, rounds=plan.rounds)
 
 
 def guesses(epsilon: float, delta: float = 0.0) -> str:
@@ -95,7 +95,7 @@ def one_in(probability: float) -> str:
 def asked(plan: Plan) -> list[str]:
     """Say what is asked of how many people."""
     schema = check_type("plan", plan, Plan).schema
-    lines = [_choice(schema)] if schema.questions is None else asked_questions(plan)
+    lines = [_choice(schema)] if not schema.named else asked_questions(plan)
     lines.append(f"No result is computed from fewer than {plan.n:,} people.")
     if plan.rounds > 1:
         lines.append(f"The same people may be asked up to {plan.rounds:,} times.")
@@ -103,8 +103,8 @@ def asked(plan: Plan) -> list[str]:
 
 
 def _choice(schema: Schema) -> str:
-    if schema.texts is not None:
-        return asked_string(schema.texts)
+    if schema.text is not None:
+        return asked_string(schema.text)
     if schema.exclusive:
         choice = f"Every person gives exactly one of {schema.width:,} answers"
     elif schema.width == 1:
@@ -125,7 +125,7 @@ def labels(schema: Schema) -> str:
 
 def leaves(plan: Plan) -> list[str]:
     """Say what leaves a device."""
-    lines = _own_messages(plan) if plan.schema.questions is None else survey_leaves(plan)
+    lines = _own_messages(plan) if not plan.schema.named else survey_leaves(plan)
     sent = cost(plan)
     if sent.messages is not None and sent.bytes is not None:
         number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
@@ -178,9 +178,9 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
     The example is the same whenever it is made from the same plan: it shows nobody's data.
     """
     schema, protocol = plan.schema, plan.protocol
-    answer = schema.labels[0] if schema.texts is None else example_string(schema.texts)
-    value: object = answer if schema.exclusive or schema.texts is not None else [answer]
-    if schema.questions is not None:
+    answer = schema.labels[0] if schema.text is None else example_string(schema.text)
+    value: object = answer if schema.exclusive or schema.text is not None else [answer]
+    if schema.named:
         answer, value = example_answers(plan)
     entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
     fixed = protocol.fixed_fakes // plan.n if protocol.fixed_fakes else None
@@ -266,7 +266,7 @@ def spoken(half: float) -> str:
 
 def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         return survey_precision(plan)
     reach = margin(plan)
     lines = [

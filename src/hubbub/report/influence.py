@@ -16,7 +16,7 @@ def described_weight(plan: Plan, slots: int | None = None) -> str:
     most = client_messages(plan) if slots is None else slots
     number = "any number of messages" if math.isinf(most) else f"up to {most:,} message{'s' * (most != 1)}"
     does = f"a malicious one sends {number} and counts for up to"
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         what = "string" if plan.protocol.sends_strings else "label"
         return f"{does} {_people(client_weight(plan, slots))} on one {what}"
     each = ", ".join(f"{name} {_number(weight)}" for name, weight in question_weights(plan, slots).items())

@@ -118,7 +118,7 @@ def _rests(plan: Plan) -> list[str]:
 def _margin(plan: Plan) -> tuple[str, str]:
     """Return the margin of a count, or of the first question of a survey."""
     often = "95 of 100 times" + (", per round" if plan.rounds > 1 else "")
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return f"{explanation.spoken(planner.margin(plan))} people", f"on a count, {often}"
     first = question_errors(plan)[0]
     half = planner.question_margins(plan)[first.question]
@@ -160,7 +160,7 @@ def _leaves(plan: Plan) -> list[Block]:
 
 def _survey(plan: Plan) -> list[Section]:
     """Return the questions of a survey as engineers see them: error, layout, messages and noise of each."""
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return []
     rows = [
         (one.name, described_error(one.error), one.error.measures, one.layout, str(one.messages), one.noise or "–")

@@ -2,12 +2,12 @@
 
 from hubbub.mechanisms.chances import chance_shown, count_shown
 from hubbub.model.plans import Plan
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 
 EXAMPLE = "https://example.org/checkout"
 
 
-def asked_string(strings: Strings) -> str:
+def asked_string(strings: Text) -> str:
     """Say what is asked."""
     longer = "is cut" if strings.cut else "is not accepted"
     return (
@@ -57,11 +57,11 @@ def string_precision(plan: Plan) -> str:
 
 def string_meaning(payload: bytes, plan: Plan) -> str:
     """Return the text that a payload holds."""
-    assert plan.schema.texts is not None
-    found = plan.schema.texts.decode(payload[-plan.schema.texts.size :])
+    assert plan.schema.text is not None
+    found = plan.schema.text.decode(payload[-plan.schema.text.size :])
     return "no text" if found is None else f"“{found[0]}”"
 
 
-def example_string(strings: Strings) -> str:
+def example_string(strings: Text) -> str:
     """Return an invented text that fits."""
     return EXAMPLE[: strings.max_bytes]

@@ -59,7 +59,6 @@ def described_questions(plan: Plan) -> list[QuestionWords]:
 
 def survey_questions(plan: Plan) -> Questions:
     """Return the questions of a plan for a survey."""
-    assert plan.schema.questions is not None, "only surveys have questions"
     return plan.schema.questions
 
 
@@ -74,7 +73,7 @@ def described_layout(name: str, questions: Questions) -> str:
     text = _layout(question, questions)
     if name in questions.derived:
         text += f", from the cross-table {questions.crosses(name)[0]!r}"
-    return text + (", or no answer" if not isinstance(question, Cross) and question.missing else "")
+    return text + (", or no answer" if getattr(question, "missing", False) else "")
 
 
 def _layout(question: Question, questions: Questions) -> str:
@@ -89,6 +88,7 @@ def _layout(question: Question, questions: Questions) -> str:
         bases = sorted(set(question.radices))
         digits = f"{len(question.radices)} digits of base {_listed(map(str, bases))}"
         return f"{question.levels:,} levels in {digits}{', also of the square' if question.variance else ''}"
+    assert isinstance(question, Cross)
     sizes = [side.sizes[-1] for side in sides(question, dict(questions.items))]
     return f"{math.prod(sizes):,} cells, {' × '.join(question.names)}"
 

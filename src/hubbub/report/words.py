@@ -49,7 +49,7 @@ def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[t
 
 def described_series(plan: Plan) -> list[tuple[str, str]]:
     """Describe the guarantee of a plan: first of all its rounds together, which is what a person risks."""
-    survey, total = plan.schema.questions is not None, plan.total
+    survey, total = plan.schema.named, plan.total
     if plan.rounds == 1:
         return described_guarantee(plan.guarantee, survey=survey)
     epsilon = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.4g}"
@@ -103,8 +103,8 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("people", f"at least {plan.n:,} in a batch"),
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
-        *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
-        *([("shown", described_chances(plan))] if schema.texts is not None else []),
+        *(_precision(plan, goal, share) if not schema.named else _survey_rows(plan, goal, share)),
+        *([("shown", described_chances(plan))] if schema.text is not None else []),
         ("cost", str(cost(plan))),
         ("one device", described_weight(plan)),
         *described_series(plan),
@@ -117,15 +117,15 @@ def described_schema(schema: Schema) -> str:
     >>> described_schema(Schema.one_hot(3))
     'one_hot, 3 labels, exactly 1 set'
     """
-    if schema.questions is not None:
+    if schema.named:
         count = len(schema.questions)
         return f"survey of {count:,} question{'' if count == 1 else 's'}, {schema.width:,} categories in all"
-    if schema.texts is not None:
-        longer = "cut" if schema.texts.cut else "refused"
-        return f"one string of at most {schema.texts.max_bytes:,} bytes, longer ones are {longer}"
+    if schema.text is not None:
+        longer = "cut" if schema.text.cut else "refused"
+        return f"one string of at most {schema.text.max_bytes:,} bytes, longer ones are {longer}"
     limit = "exactly" if schema.exclusive else "at most"
     labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
-    return f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"
+    return f"{schema.form}, {labels}, {limit} {schema.max_set:,} set"
 
 
 def described_chances(plan: Plan) -> str:

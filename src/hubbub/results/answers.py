@@ -108,7 +108,6 @@ def sizes_of(counts: object) -> list[int]:
 def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
     """Return the counts of every attribute of a survey."""
     category, questions = plan.protocol.sends_category, plan.schema.questions
-    assert questions is not None, "only surveys have attributes"
     named, found = dict(questions.items), []
     for attribute, noise in zip(plan.schema.attributes, plan.protocol.noise, strict=True):
         messages = tally.counts[attribute.start : attribute.stop].astype(np.float64)

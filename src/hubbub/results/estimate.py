@@ -41,9 +41,9 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     """
     user_fakes = check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
-    if schema.questions is not None:
+    if schema.named:
         reject("the plan", "not be that of a survey; use hubbub.estimate_survey")
-    if schema.texts is not None:
+    if schema.text is not None:
         reject("the plan", "not be one for strings; use hubbub.estimate_strings")
     if protocol.sends_category:
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
@@ -81,7 +81,7 @@ def estimate_survey(tally: Tally, plan: Plan) -> SurveyEstimate:
     of people is known.
     """
     check_tally(tally, plan)
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         reject("the plan", "be that of a survey; use hubbub.estimate for others")
     return SurveyEstimate(
         schema=plan.schema,

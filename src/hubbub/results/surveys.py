@@ -11,7 +11,7 @@ from hubbub.documents import Fields, Json, legal, parse
 from hubbub.errors import OPEN_UNIT, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.mechanisms.design import places
 from hubbub.model.privacy import Guarantee
-from hubbub.model.questions import Cross, Number, Question, Scale
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.model.schema import Schema
 from hubbub.pipeline.reports import MAX_DECLARED
 from hubbub.results.answers import AnswerCounts, sizes_of
@@ -54,7 +54,7 @@ class SurveyEstimate:
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
         check_whole("n", self.n, 0, MAX_DECLARED)
-        if self.schema.questions is None:
+        if not self.schema.named:
             reject("schema", "be that of a survey")
         if sizes_of(self.counts) != [one.size for one in self.schema.attributes]:
             reject("counts", "be the counts of every attribute of the survey")
@@ -74,6 +74,7 @@ class SurveyEstimate:
             return NumberEstimate(name=name, question=question, n=self.n, attributes=own, plan=self.plan)
         if isinstance(question, Cross):
             return cross_estimate(name, question, self.counts, self.schema, self.n, self.plan)
+        assert isinstance(question, Choice | Flag)
         return choice_estimate(name, question, self.counts, self.schema, self.n, self.plan)
 
     @property

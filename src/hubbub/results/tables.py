@@ -76,7 +76,6 @@ def choice_estimate(
 ) -> Estimate:
     """Return the estimate of the labels of a choice or a flag."""
     found = table_cells((name,), counts, schema, n)
-    assert schema.questions is not None
     crosses = ", ".join(map(repr, schema.questions.crosses(name)))
     derived = name in schema.questions.derived
     remark = "unbiased" if found.direct else f"unbiased, {'from' if derived else 'combined with'} {crosses}"
@@ -87,7 +86,6 @@ def cross_estimate(
     name: str, question: Cross, counts: Sequence[AnswerCounts], schema: Schema, n: int, plan: str | None
 ) -> CrossEstimate:
     """Return the estimate of the cells of a cross-table."""
-    assert schema.questions is not None
     sides = [schema.questions[side] for side in question.names]
     axes = tuple(side.attributes[-1] for side in sides if not isinstance(side, Cross | Number))
     found = table_cells(question.names, counts, schema, n)

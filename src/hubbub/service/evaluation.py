@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hubbub.errors import WireError
+from hubbub.model.questions.text import NOTHING
 from hubbub.model.releases import PEOPLE
-from hubbub.model.texts import NOTHING
 from hubbub.oprf import Blinded, blind, finalize
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
@@ -103,7 +103,7 @@ def seal_strings(
     entropy: Source = os.urandom,
 ) -> list[bytes]:
     """Return the bundles of some answers from the response to their request; raise if its proof is not valid."""
-    texts, group = contract.plan.schema.texts, _group(contract)
+    texts, group = contract.plan.schema.text, _group(contract)
     assert texts is not None
     asked = [blinded(one, contract) for one in answers]
     outputs = finalize(asked, read_evaluation(response, group, len(asked)), keys.tag)

@@ -50,7 +50,7 @@ def select(frame: Any, schema: Schema, column: str | None) -> Selected:
     kinds = dict(frame.dtypes)
     if len(kinds) != len(frame.columns):
         reject("the columns of the data frame", "have distinct names")
-    if schema.questions is not None:
+    if schema.named:
         if column is not None:
             reject("column", "be None for a survey, which has a column for every question")
         return _questions(frame, schema, kinds)
@@ -81,7 +81,6 @@ def _check_kind(name: str, kind: str, allowed: Sequence[str], what: str) -> None
 
 
 def _questions(frame: Any, schema: Schema, kinds: dict[str, str]) -> Selected:
-    assert schema.questions is not None
     for name, question in schema.questions.asked:
         if name not in kinds:
             reject("the data frame", f"have a column for every question, but {name!r} has none")

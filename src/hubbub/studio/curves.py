@@ -35,8 +35,8 @@ def about(inquiry: Inquiry, error: float, *, laplace: bool = True) -> float:
     The margins of plans are exact: those of whole numbers are whole, and rise and fall in steps around this line.
     """
     schema = inquiry.schema
-    if laplace and schema.questions is None:
-        changes = 2 if schema.texts is not None else schema.distance
+    if laplace and not schema.named:
+        changes = 2 if schema.text is not None else schema.distance
         if math.isclose(error, discrete_laplace(changes * inquiry.rounds / inquiry.epsilon), rel_tol=1e-9):
             return laplace_factor() * error
     return normal_quantile(LEVEL) * error
@@ -85,7 +85,7 @@ def merged(inquiry: Inquiry, by_epsilon: dict[str, Any], by_people: dict[str, An
     """Return both curves of every family with its margin at the inquiry itself: nothing in it is certified."""
     here = outline(inquiry.schema, inquiry.n, inquiry.budget, **inquiry.limits)
     # A survey would have a layout of its own on a trusted server.
-    central = inquiry.schema.questions is None
+    central = not inquiry.schema.named
     at_epsilons = [[x, _central(replace(inquiry, epsilon=x))] for x in EPSILONS] if central else []
     return {
         "families": [

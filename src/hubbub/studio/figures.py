@@ -31,7 +31,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         return {**about, "state": "late" if found.late else "none", "reason": found.reason}
     sent, held = cost(plan), plan.guarantee
     half = curve = overall_margin(plan)
-    if plan.schema.questions is not None:  # families compare by the weights of the questions
+    if plan.schema.named:  # families compare by the weights of the questions
         curve *= survey_error(inquiry.request, plan) / plan.stderr
     return {
         **about,
@@ -68,7 +68,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
 
 def questions(plan: Plan) -> list[dict[str, Any]]:
     """Return the margin of each question of a survey in its own unit, in words; none for other schemas."""
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return []
     half = question_margins(plan)
     return [

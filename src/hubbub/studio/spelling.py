@@ -25,7 +25,7 @@ def command(inquiry: Inquiry, family: str) -> str:
         "-o plan.json",
     ]
     line = f"hubbub plan {' '.join(options)}"
-    if schema.questions is None:
+    if not schema.named:
         return line
     return f"cat > survey.toml <<'END'\n{survey_file(schema)}END\n{line}"
 
@@ -48,7 +48,6 @@ def python(inquiry: Inquiry, family: str) -> str:
 
 def survey_file(schema: Schema) -> str:
     """Return the questions of a survey as TOML, as ``hubbub plan --survey`` reads them."""
-    assert schema.questions is not None
     return "\n".join(
         f"[questions.{_text(name)}]\n" + "".join(f"{key} = {value}\n" for key, value in _keys(one).items())
         for name, one in schema.questions.items
@@ -70,21 +69,21 @@ def _keys(question: Question) -> dict[str, str]:
 
 
 def _schema_option(schema: Schema) -> list[str]:
-    if schema.questions is not None:
+    if schema.named:
         return ["--survey survey.toml"]
-    if schema.texts is not None:
-        return [f"--strings {schema.texts.max_bytes}"]
+    if schema.text is not None:
+        return [f"--strings {schema.text.max_bytes}"]
     if schema.exclusive:
         return [f"--one-hot {schema.width}"]
     return [f"--bits {schema.width}"] if schema.dense else [f"--at-most {schema.max_set} {schema.width}"]
 
 
 def _schema_code(schema: Schema) -> str:
-    if schema.questions is not None:
+    if schema.named:
         lines = "".join(f"    {_text(name)}: {_code(one)},\n" for name, one in schema.questions.items)
         return f"hb.Schema.survey({{\n{lines}}})"
-    if schema.texts is not None:
-        return f"hb.Schema.strings({schema.texts.max_bytes})"
+    if schema.text is not None:
+        return f"hb.Schema.strings({schema.text.max_bytes})"
     if schema.exclusive:
         return f"hb.Schema.one_hot({schema.width})"
     if schema.dense:

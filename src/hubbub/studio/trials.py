@@ -46,7 +46,7 @@ def trials(plan: Plan, shape: str, shares: Sequence[float], rows: str) -> list[P
     """Return a panel for each question: the truth, the estimate with its interval, and other collections."""
     if plan.protocol.sends_strings:
         return [_strings(plan, _held(shape, plan.n, shares))]
-    if plan.schema.questions is not None:
+    if plan.schema.named:
         counts, truth = _survey(plan, _pasted(rows, plan.schema) if rows else _drawn(shape, plan))
     else:
         counts = true_counts(plan, shares or _shares(shape, plan.schema))
@@ -125,7 +125,6 @@ def _drawn(shape: str, plan: Plan) -> Collection:
 
 def _pasted(rows: str, schema: Schema) -> Collection:
     """Return the records of pasted answers: a header with the questions, and a line for each person."""
-    assert schema.questions is not None
     try:
         header, *lines = csv.reader(io.StringIO(rows.strip()), skipinitialspace=True)
     except (csv.Error, ValueError):

@@ -82,7 +82,7 @@ def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
     """Return the page that ``hubbub report`` would write about a plan, with the alternatives that were certified."""
     del stop
     own = Plan.from_json(plan)
-    simple = own.schema.questions is None and math.isfinite(own.total.epsilon) and own.total.delta < 1
+    simple = not own.schema.named and math.isfinite(own.total.epsilon) and own.total.delta < 1
     central = central_margin(own.schema, Budget(own.total.epsilon, own.total.delta), own.rounds) if simple else None
     rivals = [Plan.from_json(one) for one in others] if simple else []
     checks = ["The guarantee was computed by hubbub when this page was made."]

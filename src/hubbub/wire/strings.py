@@ -3,7 +3,7 @@
     message = kind u8 | string                                  what the function of RFC 9497 is applied to
     output  = VOPRF(tag key of the task and key id, message)
     info    = "hubbub/2 string" | task 16 | key id u16
-    plain   = 2 | body                                          the body of :class:`hubbub.model.texts.Strings`
+    plain   = 2 | body                                          the body of :class:`hubbub.model.questions.Text`
     coins   = HMAC-SHA256(output, info | public key of the analyzer | plain)
     slot    = key id u16 | seal(plain; info, coins)             :mod:`hubbub.wire.hpke`
 
@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hubbub.bits.device import take
 from hubbub.errors import SealError, WireError, check_type, check_whole, reject
-from hubbub.model.texts import NOTHING, PREFIX, Strings
+from hubbub.model.questions.text import NOTHING, PREFIX, Text
 from hubbub.oprf import Evaluation, Key, blind, finalize
 from hubbub.wire import hpke
 
@@ -39,7 +39,7 @@ Evaluate = Callable[[Sequence[bytes]], Evaluation]
 class StringSlots:
     """The slots of one task under one key of the analyzer."""
 
-    strings: Strings
+    strings: Text
     task: bytes
     key_id: int
     public: bytes
@@ -47,7 +47,7 @@ class StringSlots:
     info: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_type("strings", self.strings, Strings)
+        check_type("strings", self.strings, Text)
         for name, size in (("task", TASK_SIZE), ("public", hpke.KEY_SIZE)):
             value = getattr(self, name)
             if not isinstance(value, bytes) or len(value) != size:
@@ -63,7 +63,7 @@ class StringSlots:
     def size(self) -> int:
         """Bytes of a slot.
 
-        >>> StringSlots(strings=Strings(64), task=bytes(16), key_id=1, public=bytes(32)).size
+        >>> StringSlots(strings=Text(64), task=bytes(16), key_id=1, public=bytes(32)).size
         118
         """
         return KEY_ID_SIZE + hpke.OVERHEAD + 1 + self.strings.size
@@ -139,7 +139,7 @@ class StringOpener:
 def message(body: bytes) -> bytes:
     """Return what the pseudorandom function is applied to: the kind and the string of a body, without its padding.
 
-    >>> message(Strings(8).encode("crash"))
+    >>> message(Text(8).encode("crash"))
     b'\\x01crash'
     """
     if body[0] == NOTHING:

@@ -33,7 +33,7 @@ ULP = 2.0**-53
 def legal_records(schema: Schema) -> list[int]:
     """Return all legal records, bit i of the number being label i."""
     every = range(1 << schema.width)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return [record for record in every if record.bit_count() == 1]
     return [record for record in every if record.bit_count() <= schema.max_set]
 

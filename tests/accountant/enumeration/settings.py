@@ -64,10 +64,10 @@ class Setting:
     def __str__(self) -> str:
         m = self.protocol.m
         fakes = f"{m.distribution}({m.scale:g}, {m.shift})" if isinstance(m, Fakes) else m
-        most = f"{self.schema.max_set}, " if self.schema.kind == "at_most" else ""
+        most = f"{self.schema.max_set}, " if self.schema.form == "at_most" else ""
         return (
             f"q={self.protocol.q!r} k={self.protocol.k} m={fakes} {self.protocol.release} "
-            f"{self.schema.kind}({most}{self.schema.width}) n={self.n} f={self.fraction:g}"
+            f"{self.schema.form}({most}{self.schema.width}) n={self.n} f={self.fraction:g}"
         )
 
     def _pure(self) -> arb:

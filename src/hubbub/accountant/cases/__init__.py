@@ -49,7 +49,7 @@ def analyze(
     check_protocol(protocol, schema)
     if protocol.sends_strings:
         return strings_analysis(protocol, n) if trust == "shuffler-noise" else local_analysis(protocol, schema)
-    if schema.questions is not None:
+    if schema.named:
         if len(schema.attributes) > 1:
             return survey_analysis(protocol, schema, honest, trust, coarse=coarse)
         schema = Schema.one_hot(schema.width)

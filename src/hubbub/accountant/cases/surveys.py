@@ -46,7 +46,6 @@ def _free(protocol: Protocol, schema: Schema) -> tuple[Answers, ...]:
     The squares of a number depend on its digits. If answers may be missing, the largest number and no answer differ in
     all attributes.
     """
-    assert schema.questions is not None
     sizes, noise = [], []
     left: dict[str, int] = {}
     for one, own in zip(schema.attributes, protocol.noise, strict=True):

@@ -109,7 +109,7 @@ def check_no_survey(schema: Schema) -> None:
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: the plan must not be that of a survey; attacks are demonstrated on bits and labels only
     """
-    if schema.questions is not None:
+    if schema.named:
         reject("the plan", "not be that of a survey; attacks are demonstrated on bits and labels only")
 
 

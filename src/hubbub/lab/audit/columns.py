@@ -60,7 +60,6 @@ class ColumnAudit:
     def client(self, send: Client) -> Client:
         """Return a client of the survey as one of this attribute; a command reads answers, others read records."""
         questions = self.survey.schema.questions
-        assert questions is not None
         answers = AttributeAnswers(questions, self.place) if isinstance(send, ClientCommand) else None
 
         def sent(collection: Collection, plan: Plan) -> Reports:
@@ -113,7 +112,7 @@ class ColumnAudit:
 
 def separate(plan: Plan) -> list[ColumnAudit]:
     """Return the columns that are audited by themselves, with names for reports; none if all labels are one column."""
-    if plan.schema.questions is None:
+    if not plan.schema.named:
         return []
     names = [one.question for one in plan.schema.attributes]
     often, found = Counter(names), Counter[str]()
@@ -132,7 +131,7 @@ def resized(plan: Plan, n: int) -> Plan:
 
 def collection_of(schema: Schema, held: Sequence[Probe]) -> Collection:
     """Return the collection of people with these records."""
-    if schema.questions is None:
+    if not schema.named:
         return Collection.from_values(np.array([one.bits(schema.width) for one in held]), schema)
     return _people(schema, np.array([one.ones for one in held], np.int64))
 

@@ -27,7 +27,7 @@ import numpy as np
 from hubbub.bits.entropy import Entropy, system
 from hubbub.errors import InvalidInput, ProgramFailure, WireError
 from hubbub.model.plans import Plan
-from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
+from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale, Several, Text
 from hubbub.model.questions.number import GRID
 from hubbub.pipeline.randomize import randomize
 from hubbub.pipeline.records import Collection
@@ -108,9 +108,9 @@ def spell_values(collection: Collection) -> bytes:
     schema, labels = collection.schema, collection.schema.labels
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if schema.texts is not None:
+    if schema.text is not None:
         # A string that was cut is followed by a letter of four bytes, which never fits, so that it is cut again.
-        found = [schema.texts.decode(row.tobytes()) for row in collection.rows(0, len(collection))]
+        found = [schema.text.decode(row.tobytes()) for row in collection.rows(0, len(collection))]
         writer.writerow(["string"])
         writer.writerows([one[0] + CUT * one[1] if one is not None else ""] for one in found)
         return text.getvalue().encode()
@@ -248,8 +248,8 @@ class AttributeAnswers:
     def _chosen(self, category: int) -> Answers:
         """Return the answers that decide on the category."""
         if category not in self._found:
-            attribute = self._questions.attributes[self._place]
-            first = next(i for i, one in enumerate(self._questions.attributes) if one.question == attribute.question)
+            attribute = self._questions.columns[self._place]
+            first = next(i for i, one in enumerate(self._questions.columns) if one.question == attribute.question)
             question = self._questions[attribute.question]
             if isinstance(question, Cross):
                 found = self._cell(question, category)
@@ -307,8 +307,8 @@ def answer(question: Question, attribute: int, category: int) -> object:
             return question.edges[category * width]
         case Number():
             return _number(question, attribute, category)
-        case Cross():
-            raise InvalidInput("a cross-table must be answered by its questions")
+        case Cross() | Several() | Text():
+            raise InvalidInput("a question must be a Choice, Flag, Scale or Number to be answered by one category")
     assert_never(question)
 
 

@@ -19,7 +19,7 @@ from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.statistics import Diagnosis, Finding, chi_square_p, finding, normal_p, poisson_p
 from hubbub.mechanisms.chances import chance_shown, count_shown, drawn_by
 from hubbub.model.plans import Plan
-from hubbub.model.texts import NOTHING
+from hubbub.model.questions.text import NOTHING
 from hubbub.pipeline.records import Collection
 from hubbub.pipeline.reports import Reports
 from hubbub.pipeline.rows import bodies, one_person, people
@@ -81,7 +81,7 @@ def audit_strings(
 
 def probes(plan: Plan) -> list[str | None]:
     """Return the strings that a client is given: short and long ones, several alphabets, and nothing."""
-    strings = plan.schema.texts
+    strings = plan.schema.text
     assert strings is not None
     longest = "x" * strings.max_bytes
     fitting = [text for text in TEXTS if len(text.encode()) <= strings.max_bytes]
@@ -121,7 +121,7 @@ def examine_shuffler(
 
 def _counts(plan: Plan) -> dict[bytes, int]:
     """Return the strings of the batch, with the numbers of people who hold them."""
-    strings = plan.schema.texts
+    strings = plan.schema.text
     assert strings is not None
     always, half = drawn_by(plan).pmf.size, count_shown(plan, 0.5)
     numbers = [always] * MANY + [half] * SOME + [1] * SINGLE
@@ -133,10 +133,10 @@ def _counts(plan: Plan) -> dict[bytes, int]:
 
 def _batch(plan: Plan, counts: dict[bytes, int]) -> Reports:
     """Return a batch of people who hold these strings, and of others who hold none, in a fixed order."""
-    assert plan.schema.texts is not None
+    assert plan.schema.text is not None
     held = np.frombuffer(b"".join(body * number for body, number in counts.items()), np.uint8)
-    held = held.reshape(-1, plan.schema.texts.size)
-    rest = np.zeros((max(plan.n - len(held), 10), plan.schema.texts.size), np.uint8)
+    held = held.reshape(-1, plan.schema.text.size)
+    rest = np.zeros((max(plan.n - len(held), 10), plan.schema.text.size), np.uint8)
     rows = np.concatenate([held, rest])
     return Reports(plan, one_person(rows), len(rows))
 

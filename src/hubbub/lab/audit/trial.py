@@ -110,7 +110,7 @@ def audit(
         check_whole("runs", runs, 100)
     if seed_runs is not None:
         check_whole("seed_runs", seed_runs, 0)
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         return audit_strings(plan, client, shuffler, runs=runs, confidence=confidence, progress=progress)
     each = separate(plan)
     if each and isinstance(shuffler, ShufflerCommand):

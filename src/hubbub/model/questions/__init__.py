@@ -1,9 +1,10 @@
-"""The questions of a survey, and how answers become categories; devices use them too, so without numpy."""
+"""The questions of a schema, and how answers become labels; devices use them too, so without numpy."""
 
-from hubbub.model.questions.choice import Choice, Flag
+from hubbub.model.questions.choice import Choice, Flag, Several
 from hubbub.model.questions.cross import Cross
 from hubbub.model.questions.number import Number
 from hubbub.model.questions.scale import Scale
-from hubbub.model.questions.survey import Attribute, Question, Questions
+from hubbub.model.questions.survey import Column, Question, Questions
+from hubbub.model.questions.text import Text
 
-__all__ = ["Attribute", "Choice", "Cross", "Flag", "Number", "Question", "Questions", "Scale"]
+__all__ = ["Choice", "Column", "Cross", "Flag", "Number", "Question", "Questions", "Scale", "Several", "Text"]

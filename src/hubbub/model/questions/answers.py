@@ -2,20 +2,24 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from decimal import Decimal
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
+from typing import Literal
 
 from hubbub.documents import Json
-from hubbub.errors import check_type, kind_of, reject
+from hubbub.errors import check_items, check_type, check_whole, kind_of, reject
 
+MAX_LABELS = 10**7
 NO_ANSWER = "no answer"
 """Label of the category for missing answers, where a question has one."""
 ANSWER = "the answer"
-NO_VALUE = "have a value; to allow none, create the question with missing=True"
+NO_VALUE = "be given; to allow none, create the question with missing=True"
 Coin = Callable[[int], bool]
 """numerator ↦ True with probability exactly numerator/2⁴⁸."""
 Document = dict[str, Json]
+Rule = Literal["one", "at_most", "any", "text"]
+"""The number of labels of a column that a record has: exactly one, a limited one, any; or a string instead."""
 
 
 def is_missing(value: object) -> bool:
@@ -115,3 +119,52 @@ def quoted(text: str, separator: str) -> str:
 def with_missing(labels: Sequence[str], missing: bool) -> tuple[str, ...]:
     """Return the labels of an attribute, with the category for missing answers last."""
     return (*labels, NO_ANSWER) if missing else tuple(labels)
+
+
+def check_label_names(name: str, labels: object) -> tuple[str, ...]:
+    """Return ``labels`` if it is a tuple of strings that UTF-8 can encode.
+
+    >>> check_label_names("labels", ("red", 7))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: labels must be strings, but label 2 is of type int
+    """
+    if not isinstance(labels, tuple):
+        reject(name, f"be a tuple of strings, not {kind_of(labels)}")
+    if not all(isinstance(label, str) for label in labels):
+        place = next(i for i, label in enumerate(labels) if not isinstance(label, str))
+        reject(name, f"be strings, but label {place + 1:,} is of type {kind_of(labels[place])}")
+    try:
+        "".join(labels).encode()
+    except UnicodeEncodeError:
+        reject(name, "be valid Unicode text, without lone surrogates")
+    return labels
+
+
+def check_labels(labels: Sequence[str] | int, least: int) -> tuple[str, ...]:
+    """Return distinct labels of any text; an integer stands for that many numbered ones.
+
+    >>> check_labels(3, 1), check_labels(["b", "a"], 1)
+    (('0', '1', '2'), ('b', 'a'))
+    """
+    if isinstance(labels, Integral) and not isinstance(labels, bool):
+        labels = [str(i) for i in range(check_whole("the number of labels", labels, 1, MAX_LABELS))]
+    # The order of the labels is part of the schema, so sets and mappings do not qualify.
+    must = "be a list of strings or the number of labels"
+    if isinstance(labels, int | Set | Mapping):
+        reject("labels", f"{must}, not {kind_of(labels)}")
+    names = check_label_names("labels", tuple(check_items("labels", labels, must)))
+    if len(set(names)) != len(names):
+        reject("labels", "be distinct")
+    check_whole("the number of labels", len(names), least)
+    return names
+
+
+def summarize_labels(labels: Sequence[str]) -> str:
+    """Return the number of labels and the first few of them, for error messages.
+
+    >>> summarize_labels(["red", "green", "blue", "other"])
+    '4 labels: red, green, …'
+    """
+    shown = [label if len(label) <= 20 else label[:19] + "…" for label in labels[:2]]
+    count = "1 label" if len(labels) == 1 else f"{len(labels):,} labels"
+    return f"{count}: {', '.join(shown)}" + (", …" if len(labels) > 2 else "")

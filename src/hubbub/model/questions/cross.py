@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hubbub.documents import Fields
 from hubbub.errors import check_whole, kind_of, reject
-from hubbub.model.questions.answers import Document, quoted
+from hubbub.model.questions.answers import Document, Rule, quoted
 from hubbub.model.questions.choice import Choice, Flag
 from hubbub.model.questions.number import Number
 from hubbub.model.questions.scale import Scale
@@ -27,6 +27,7 @@ class Cross:
     """
 
     kind: ClassVar[str] = "cross"
+    rule: ClassVar[Rule] = "one"
     names: tuple[str, ...]
 
     def __init__(self, *names: str) -> None:

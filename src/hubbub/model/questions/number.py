@@ -12,6 +12,7 @@ from hubbub.model.questions.answers import (
     NO_VALUE,
     Coin,
     Document,
+    Rule,
     check_range,
     check_unit,
     is_missing,
@@ -44,6 +45,7 @@ class Number:
     """
 
     kind: ClassVar[str] = "number"
+    rule: ClassVar[Rule] = "one"
     low: float
     high: float
     missing: bool

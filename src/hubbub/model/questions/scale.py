@@ -14,6 +14,7 @@ from hubbub.model.questions.answers import (
     NO_VALUE,
     Coin,
     Document,
+    Rule,
     check_bound,
     check_range,
     check_unit,
@@ -40,6 +41,7 @@ class Scale:
     """
 
     kind: ClassVar[str] = "scale"
+    rule: ClassVar[Rule] = "one"
     edges: tuple[float, ...]
     missing: bool
     unit: str

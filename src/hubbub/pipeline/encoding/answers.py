@@ -42,7 +42,6 @@ class _Problems:
 
 def encode_answers(values: Any, schema: Schema, *, entropy: Entropy) -> Encoded:
     """Encode a table or a mapping with a column for every question, or a list with a mapping for every person."""
-    assert schema.questions is not None
     columns = _columns(values, schema.questions)
     sizes = {_length(name, column) for name, column in columns.items()}
     if len(sizes) > 1:
@@ -59,7 +58,6 @@ def encode_answers(values: Any, schema: Schema, *, entropy: Entropy) -> Encoded:
 def _joined(found: Mapping[str, list[Numbers]], schema: Schema, n: int, problems: _Problems) -> Encoded:
     """Return the records from the categories of each attribute, in the order of the schema."""
     questions = schema.questions
-    assert questions is not None
     named, rows = dict(questions.asked), []
     for name, question in questions.items:
         if isinstance(question, Cross):

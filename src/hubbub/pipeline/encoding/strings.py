@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from hubbub.errors import InvalidInput, InvalidRecord, check_memory, kind_of, reject
-from hubbub.model.texts import Strings
+from hubbub.model.questions import Text
 from hubbub.pipeline.encoding.columns import is_columnar, to_arrow
 from hubbub.pipeline.encoding.encoded import Encoded
 
 ONE_COLUMN = "have one column, that of the strings"
 
 
-def encode_strings(values: Sequence[Any], strings: Strings, column: str | None = None) -> Encoded:
+def encode_strings(values: Sequence[Any], strings: Text, column: str | None = None) -> Encoded:
     """Encode one string for each record; None stands for nothing, as does the NaN of a data frame.
 
-    >>> encode_strings(["a", None], Strings(1)).rows.tolist()
+    >>> encode_strings(["a", None], Text(1)).rows.tolist()
     [[1, 0, 1, 97], [0, 0, 0, 0]]
     """
     check_memory(f"{len(values):,} strings", len(values) * strings.size)

@@ -168,7 +168,7 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
         "people": counts.n,
         "messages": counts.messages,
         "level": LEVEL,
-        **(_figures(counts, plan) if plan.schema.questions is None else _answers(counts, plan, guarantee)),
+        **(_figures(counts, plan) if not plan.schema.named else _answers(counts, plan, guarantee)),
         "guarantee": guarantee.to_document(),
     }
 

@@ -43,8 +43,8 @@ class ShownStrings:
     ) -> "ShownStrings":
         """Read a row of the store."""
         del messages, tail
-        assert plan.schema.texts is not None
-        step = PEOPLE_SIZE + plan.schema.texts.size
+        assert plan.schema.text is not None
+        step = PEOPLE_SIZE + plan.schema.text.size
         parts = [data[start : start + step] for start in range(0, len(data), step)]
         rows = tuple((part[PEOPLE_SIZE:], int.from_bytes(part[:PEOPLE_SIZE], "big")) for part in parts)
         found = parse(rejected, "the rejected rows")
@@ -70,7 +70,7 @@ class ShownStrings:
 
     def tally(self, plan: Plan, people: int) -> StringTally:
         """Return the tally of a batch of ``people``, most people first; raise if no shuffler can have sent it."""
-        texts = plan.schema.texts
+        texts = plan.schema.text
         assert texts is not None
         rows = sorted((-number, *decoded) for body, number in self.rows if (decoded := texts.decode(body)))
         numbers = np.array([-row[0] for row in rows], np.int64)
@@ -114,7 +114,7 @@ def open_rows(
 
 
 def _opener(contract: Contract, key_id: int, private: bytes, public: bytes) -> StringOpener:
-    assert contract.plan.schema.texts is not None
+    assert contract.plan.schema.text is not None
     assert contract.strings is not None
-    slots = StringSlots(strings=contract.plan.schema.texts, task=contract.task, key_id=key_id, public=public)
+    slots = StringSlots(strings=contract.plan.schema.text, task=contract.task, key_id=key_id, public=public)
     return StringOpener(slots, private, tag_key(contract.strings.group, private, contract.task, key_id))

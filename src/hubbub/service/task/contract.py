@@ -425,7 +425,7 @@ def _check_crowd(plan: Plan, admission: Admission) -> None:
 
 def _payload(plan: Plan) -> tuple[int, int]:
     """Return the bytes of a slot's payload, and an upper bound of it as a number; a string has any bytes."""
-    if plan.schema.texts is not None:
+    if plan.schema.text is not None:
         return plan.slot_payload, 256**plan.slot_payload
     return plan.slot_payload, plan.protocol.payload_format.limit(plan.schema.width)
 

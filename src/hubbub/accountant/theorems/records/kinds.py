@@ -303,7 +303,7 @@ def family(schema: Schema, q: float) -> Family | None:
     >>> found.gamma < 0.25, len(found.keys)  # (A, B, C) with A + B ≥ 1 and A + B + C ≤ 2
     (True, 7)
     """
-    return _family(schema.kind, schema.width, schema.max_set, q)
+    return _family(schema.form, schema.width, schema.max_set, q)
 
 
 @lru_cache(maxsize=16)

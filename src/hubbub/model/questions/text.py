@@ -1,4 +1,4 @@
-"""``Strings``: how long the strings of a collection may be, and the fixed-size body that holds one of them.
+"""A question whose answer is a string that nobody listed, and the fixed-size body that holds one.
 
     0   1  kind: 0 nothing, 1 a whole string, 2 the beginning of a longer one
     1   2  bytes of the string, big-endian
@@ -8,10 +8,11 @@ All bodies of a collection have one length, so that it reveals nothing. Devices 
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from hubbub.documents import Fields, Json, legal
 from hubbub.errors import WireError, check_type, check_whole, kind_of, reject
+from hubbub.model.questions.answers import Rule
 
 MAX_BYTES = 4096
 PREFIX = 3
@@ -20,15 +21,37 @@ NOTHING, WHOLE, CUT = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Strings:
-    """The longest string that is kept, in bytes of UTF-8, and whether longer ones are cut or refused."""
+class Text:
+    """A string that nobody listed: its largest number of bytes in UTF-8, and whether longer ones are cut or refused."""
 
+    kind: ClassVar[str] = "text"
+    rule: ClassVar[Rule] = "text"
     max_bytes: int
     cut: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_bytes", check_whole("max_bytes", self.max_bytes, 1, MAX_BYTES))
         check_type("cut", self.cut, bool)
+
+    @property
+    def unit(self) -> str:
+        """The unit of its results."""
+        return "people"
+
+    @property
+    def attributes(self) -> tuple[tuple[str, ...], ...]:
+        """Labels of its only column: none."""
+        return ((),)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of labels of its only column."""
+        return (0,)
+
+    @property
+    def max_set(self) -> int:
+        """Largest number of strings of one person."""
+        return 1
 
     @property
     def size(self) -> int:
@@ -41,7 +64,7 @@ class Strings:
         A string that is too long is refused, or cut after the last whole character that fits; what is cut differs from
         the shorter string of the same characters. Strings are compared byte by byte: normalize them before.
 
-        >>> Strings(4).encode("né"), Strings(4, cut=True).encode("naïve"), Strings(2).encode(None)
+        >>> Text(4).encode("né"), Text(4, cut=True).encode("naïve"), Text(2).encode(None)
         (b'\\x01\\x00\\x03n\\xc3\\xa9\\x00', b'\\x02\\x00\\x04na\\xc3\\xaf', b'\\x00\\x00\\x00\\x00\\x00')
         """
         if value is None:
@@ -64,7 +87,7 @@ class Strings:
 
         Raises :class:`WireError` on bytes that :meth:`encode` does not return.
 
-        >>> Strings(4).decode(b"\\x01\\x00\\x02no\\x00\\x00")
+        >>> Text(4).decode(b"\\x01\\x00\\x02no\\x00\\x00")
         ('no', False)
         """
         if not isinstance(body, bytes) or len(body) != self.size:
