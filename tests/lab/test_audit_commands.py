@@ -233,7 +233,6 @@ SCHEMA = hb.Schema.survey(QUESTIONS, derived=["dark mode"])
 
 @pytest.mark.parametrize("place", range(len(SCHEMA.attributes)))
 def test_every_category_that_an_answer_can_have(place: int, tmp_path: Path) -> None:
-    assert SCHEMA.questions is not None
     attribute, answers = SCHEMA.attributes[place], AttributeAnswers(SCHEMA.questions, place)
     reached: list[int] = []
     for category in range(attribute.size):
