@@ -70,12 +70,12 @@ def _sampled(collection: Collection, plan: Plan, share: int, entropy: Entropy) -
     for place, one in enumerate(label_mechanisms(plan.protocol, plan.schema)):
         match one:
             case Response():
-                yield one.sample(collection.answers(place), entropy)
+                yield one.sample(_answers(collection, place), entropy)
             case Flip():
                 drawn = one.noise.user_fakes
                 fakes = share if drawn is None else _drawn(drawn, len(collection), entropy)
                 if one.column.rule == "one" and not one.whole:
-                    yield from _flipped_answers(one, collection.answers(place), fakes, entropy)
+                    yield from _flipped_answers(one, _answers(collection, place), fakes, entropy)
                 else:
                     yield from _flipped_records(one, collection, fakes, entropy)
             case _:
@@ -87,6 +87,12 @@ def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
     if drawn.distribution == "binomial":
         return _binomial(n * drawn.shift, drawn.scale, entropy)
     return _poisson(n, drawn, entropy)
+
+
+def _answers(collection: Collection, place: int) -> NDArray[np.uint32]:
+    """Return the categories of one column, as indices of labels, where every record has exactly one of each column."""
+    assert isinstance(collection.records, SetBits)
+    return collection.records.indices.reshape(len(collection), len(collection.schema.attributes))[:, place]
 
 
 def _flipped_answers(one: Flip, answers: NDArray[Any], fakes: int, entropy: Entropy) -> Iterator[NDArray[Any]]:

@@ -244,11 +244,6 @@ class Collection:
         lists = part.set_bits(self.schema.width) if isinstance(part, Packed) else part
         return lists.indices.astype(np.int64), lists.sizes
 
-    def answers(self, place: int) -> NDArray[np.uint32]:
-        """Return the categories of one column, as indices of labels, if every record has exactly one of each column."""
-        assert isinstance(self.records, SetBits)
-        return self.records.indices.reshape(len(self), len(self.schema.attributes))[:, place]
-
     def counts(self) -> NDArray[np.int64]:
         """Return the number of records with each label."""
         if isinstance(self.records, Bodies):
