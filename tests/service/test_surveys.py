@@ -168,7 +168,7 @@ def test_results_of_surveys_as_tables(tmp_path: Path) -> None:
     rows = list(results.rows())
     assert list(rows[0]) == list(COLUMNS)
     read = list(csv.DictReader(io.StringIO(to_csv(rows).decode())))
-    mean = next(row for row in read if (row["question"], row["label"]) == ("memory", "mean"))
+    mean = next(row for row in read if (row["question"], row["item"]) == ("memory", "mean"))
     assert (mean["unit"], float(mean["low"]) <= float(mean["value"]) <= float(mean["high"])) == ("MB", True)
     assert to_parquet(rows)[:4] == b"PAR1"
     path = tmp_path / "table.txt"

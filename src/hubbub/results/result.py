@@ -1,6 +1,5 @@
 """``Result``: the figures of all questions of a collection, their table and their JSON."""
 
-import datetime
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ def time_text(seconds: int) -> str:
     >>> time_text(1_893_628_800)
     '2030-01-03T00:00:00Z'
     """
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{np.datetime64(seconds, 's')}Z"
 
 
 def table_of(document: Mapping[str, Any]) -> dict[str, list[Any]]:

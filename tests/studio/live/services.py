@@ -47,7 +47,7 @@ COLUMNS = {
 """Arguments that change columns of the table of a result, and the counts that follow from them."""
 
 
-def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any) -> dict[str, Any]:
+def committed(bucket: int, shares: Sequence[float] | None = None, /, **changes: Any) -> dict[str, Any]:
     """Return the result of a batch, whose estimate is without error."""
     values = np.array(drifting(bucket) if shares is None else shares) * PEOPLE
     noise = _estimate()

@@ -232,7 +232,7 @@ def test_the_pool_is_that_of_the_library() -> None:
 
 
 def test_rounds_are_not_pooled_together_and_incomplete_results_are_left_out() -> None:
-    old = {name: value for name, value in committed(3).items() if name != "noise"}
+    old = {name: value for name, value in committed(3).items() if name != "counts"}
     services = Services([committed(1), committed(2, round=2), old | {"round": 2}])
 
     async def work() -> None:
@@ -746,7 +746,7 @@ def test_many_batches_become_few_points_with_the_mean_of_their_batches() -> None
     np.testing.assert_allclose(view.value[:, 0], shares.mean(axis=1), rtol=1e-5)
     reach = (view.high - view.low)[0, 0] / 2
     single = committed(1)
-    np.testing.assert_allclose(reach, 1.96 * single["stderr"][0] / PEOPLE / math.sqrt(10), rtol=1e-3)
+    np.testing.assert_allclose(reach, 1.96 * single["table"]["stderr"][0] / PEOPLE / math.sqrt(10), rtol=1e-3)
     moved = view_of(series, [0], first=11, last=1000, points=100)
     np.testing.assert_array_equal(moved.value[:50, 0], view.value[1:51, 0])
     few = view_of(series, [0], first=991, last=1000, points=100)

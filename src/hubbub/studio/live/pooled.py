@@ -13,6 +13,7 @@ import numpy as np
 from hubbub.documents import Json
 from hubbub.results.pool import pool
 from hubbub.results.result import Result
+from hubbub.results.strings import StringView
 from hubbub.studio.live.batches import Figure, Floats
 
 SHOWN_SHARES = 40
@@ -77,7 +78,9 @@ def _row(figure: Figure, row: Floats, people: int) -> dict[str, Any]:
 def _result(document: Mapping[str, Any]) -> Result | None:
     """Return the result of a batch; None if its document does not state one."""
     try:
-        return Result.from_document(dict(document)) if _is_small(document) else None
+        found = Result.from_document(dict(document)) if _is_small(document) else None
+        # Each batch shows other strings, which are not pooled.
+        return None if found is None or isinstance(found.views[0][1], StringView) else found
     except Exception:  # whatever a result states, the others are pooled
         return None
 
