@@ -1861,12 +1861,13 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 
+SEARCHES = {"best_epsilon", "frontier", "smallest_n"}
+"""Searches of seconds; ``plan`` reads the same arguments."""
+
+
 @pytest.mark.parametrize(
     "subject",
-    [
-        pytest.param(subject, marks=[pytest.mark.long] if subject in {"best_epsilon", "smallest_n"} else [])
-        for subject in SUBJECTS
-    ],
+    [pytest.param(subject, marks=[pytest.mark.long] if subject in SEARCHES else []) for subject in SUBJECTS],
 )
 def test_poison(subject: str) -> None:
     """Every argument accepts a value, or raises an error of hubbub with a readable message."""

@@ -20,7 +20,7 @@ from hubbub.report import (
 )
 from hubbub.report.survey_results import cross_rows, difference_rows, measure_rows
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.report
 SVG = "{http://www.w3.org/2000/svg}"
 
 
