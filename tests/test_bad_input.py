@@ -1823,9 +1823,13 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 
+SEARCHES = {"best_epsilon", "frontier", "smallest_n"}
+"""Searches of seconds; ``plan`` reads the same arguments."""
+
+
 @pytest.mark.parametrize(
     "subject",
-    [pytest.param(subject, marks=[pytest.mark.long] if subject == "solve" else []) for subject in SUBJECTS],
+    [pytest.param(subject, marks=[pytest.mark.long] if subject in SEARCHES else []) for subject in SUBJECTS],
 )
 def test_poison(subject: str) -> None:
     """Every argument accepts a value, or raises an error of hubbub with a readable message."""
