@@ -55,7 +55,7 @@ def shown(plan: hb.Plan, n: int, held: int, fakes: int) -> Spread:
     if drawn is not None:
         assert protocol.clear or protocol.sends_bits
         return plus(found, (0, drawn.pmf))
-    if users is not None and protocol.sends_bits:
+    if users is not None and protocol.sends_bits and not (protocol.clear and schema.exclusive):
         number = poisson(n * users.scale * fake)
         return plus(
             found, spread(number if users.distribution == "poisson" else binom(n * users.shift, users.scale * fake))
@@ -101,6 +101,9 @@ def outcome(plan: hb.Plan, n: int, held: int, fakes: int = 0, *, simultaneous: b
     """Return the probabilities that a label of ``held`` of n people is flagged, and that its interval misses it."""
     low, pmf = shown(plan, n, held, fakes)
     flagged, missed = np.zeros(pmf.size), np.zeros(pmf.size)
+    clear = plan.protocol.clear and plan.protocol.shuffler_fakes is None
+    if known_total(plan.schema, plan.protocol) and clear:
+        return _of_clear_bits(plan, n, held, (low, pmf), fakes, simultaneous=simultaneous)
     if known_total(plan.schema, plan.protocol):
         return _of_total(plan, n, held, (low, pmf), simultaneous=simultaneous)
     for found, place in estimates(plan, n, low + np.arange(pmf.size), fakes):
@@ -108,6 +111,16 @@ def outcome(plan: hb.Plan, n: int, held: int, fakes: int = 0, *, simultaneous: b
         first, last = (end[:size] for end in found.interval(simultaneous=simultaneous))
         flagged[place], missed[place] = found.detectable[:size], (first > held) | (last < held)
     return np.array([pmf @ flagged, pmf @ missed])
+
+
+def _of_clear_bits(plan: hb.Plan, n: int, held: int, own: Spread, fakes: int, *, simultaneous: bool) -> Floats:
+    """Return the same for clear bits among a number of fakes that all messages reveal: T̂ = S − fakes/d."""
+    counts = np.zeros(plan.schema.width, np.int64)
+    one, _ = next(estimates(plan, n, counts, fakes))
+    half = float(one.interval(simultaneous=simultaneous)[1][0] - one.values[0])
+    critical = float(one.detection_limit[0] - ndtri(0.95) * one.stderr[0])
+    found = own[0] + np.arange(own[1].size) - fakes / plan.schema.width
+    return np.array([own[1] @ (found > critical + 1e-9), own[1] @ (np.abs(found - held) > half + 1e-9)])
 
 
 def _of_total(plan: hb.Plan, n: int, held: int, own: Spread, *, simultaneous: bool) -> Floats:

@@ -1823,7 +1823,7 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 
-SEARCHES = {"best_epsilon", "frontier", "smallest_n"}
+SEARCHES = {"frontier", "frontier_by_family", "solve"}
 """Searches of seconds; ``plan`` reads the same arguments."""
 
 

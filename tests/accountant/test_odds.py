@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hubbub.checker.verdict import State
 from hubbub.errors import FalseClaim
 from hubbub.model.curves import PrivacyCurve
 from hubbub.model.plans import basic_odds
-from hubbub.model.privacy import Odds, success_rate
+from hubbub.model.privacy import Odds, guess_rate, success_rate
 from hubbub.numeric.binomial import binomial
 
 ODDS = tuple(one.name for one in fields(Odds))
@@ -135,3 +136,30 @@ def test_odds_outside_of_their_range_are_no_plan(value: object) -> None:
     for read in (hb.Plan.from_json, verify):
         with pytest.raises((hb.WireError, WireError)):
             read(json.dumps(document))
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-15, 1e-12, 1.9e-12, 2.1e-12])
+def test_no_distance_is_rounded_to_none(delta: float) -> None:
+    assert guess_rate(delta) > 0.5
+
+
+@pytest.mark.parametrize("away", [64, 512])
+def test_flips_close_to_a_coin_have_odds_above_it(away: int) -> None:
+    """Regression: a guess that is right with probability ½ + 10⁻¹³ was stated as ½, which no reader accepts."""
+    plan = hb.plan_from(BIT, 1, hb.Protocol(0.5 - away / 2**48), delta=1e-13)
+    truth = Fraction(1, 2) + Fraction(away, 2**48)
+    assert min(Fraction(plan.odds.round), Fraction(plan.odds.local)) >= truth
+    assert hb.load_plan(plan.to_json()) == plan
+    assert verify(plan.to_json()).state is not State.FALSE
+
+
+def test_basic_odds_are_not_below_the_exact_ones() -> None:
+    """Regression: 1 − (1 − δ)^rounds cancelled, and a fifth of all totals was too small, by up to 3·10⁻¹¹."""
+    rng = np.random.default_rng(1)
+    for exponent, rounds in zip(rng.uniform(-17, -0.01, 400), rng.choice([1, 2, 3, 10, 52, 365], 400), strict=True):
+        one, many = 10**exponent, int(rounds)
+        exact = (2 - (1 - Fraction(one)) ** many) / 2
+        assert Fraction(basic_odds(PrivacyCurve(((0.0, one),)), many, 1.0).total) >= exact
+        pure = basic_odds(PrivacyCurve(((0.0, 0.5),)), many, one)  # tanh x > x − x³/3
+        for rate, epsilon in ((pure.local, Fraction(one)), (pure.local_total, many * Fraction(one))):
+            assert epsilon > 1 or Fraction(rate) >= (1 + epsilon / 2 - (epsilon / 2) ** 3 / 3) / 2

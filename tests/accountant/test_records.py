@@ -120,6 +120,13 @@ def test_two_copies(schema: Schema, n: int, q: float) -> None:
         assert math.exp(copies_attack(schema, q, n, epsilon, 2)) <= truth * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("width", "k", "epsilon"), [(3, 80, 1.0), (3, 400, 0.5), (100, 100, 1.0)])
+def test_many_copies_whose_counts_have_different_supports(width: int, k: int, epsilon: float) -> None:
+    """Regression: tails left out made the two counts start at different numbers, and their difference raised."""
+    schema, q, n = Schema.bits(width), 0.45, 1000
+    assert -math.inf < copies_attack(schema, q, n, epsilon, k) <= copies(schema, q, n, epsilon, k)
+
+
 @pytest.mark.parametrize("q", [0.1, 0.3])
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize(

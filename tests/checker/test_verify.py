@@ -1,6 +1,7 @@
 """The checker confirms the accountant's plans, and none that claims more than the protocol gives."""
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -13,9 +14,10 @@ from tests.checker.plans import LONG, SHORT, UNKNOWN, Setting, forged, make, reh
 
 import hubbub as hb
 from hubbub.checker import State, WireError, verify
+from hubbub.checker.bounds import EXACT_POWERS, exceeds_ratio
 from hubbub.checker.crowds import silent
-from hubbub.checker.document import Claim, canonical
-from hubbub.checker.verdict import Part, _total
+from hubbub.checker.document import Claim, canonical, read
+from hubbub.checker.verdict import Part, _odds, _total
 from hubbub.documents import canonical as reference
 
 CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE
@@ -249,3 +251,26 @@ def test_rounds_share_the_total_before_it_is_compared_with_one_user_s_messages()
     part = Part("guarantee", State.CONFIRMED, "")
     assert _total(claim, part, silent).state is State.CONFIRMED
     assert _total(replace(claim, total_epsilon=Fraction(3, 2)), part, silent).state is State.NOT_CONFIRMED
+
+
+@pytest.mark.parametrize(("rounds", "copies"), [(10**6, 1), (1, 10**6), (10**6, 10**6)])
+def test_powers_of_likelihood_ratios_take_no_time(rounds: int, copies: int) -> None:
+    """Regression: ratio^(rounds·copies) was multiplied out, so that a plan of 1.6 kB took minutes."""
+    made = json.loads(hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0.45), delta=1e-6).to_json())
+    made["rounds"], made["protocol"]["k"] = rounds, copies
+    made["guarantee"]["delta"] = made["total"]["delta"] = 1.0
+    made["odds"] = {"round": 1.0, "total": 1.0, "local": 0.999 if copies > 1 else 1.0, "local_total": 0.999}
+    claim = read(rehashed(made))
+    started = time.process_time()
+    found = _odds(claim, Part("guarantee", CONFIRMED, ""), silent)
+    assert time.process_time() - started < 1
+    assert found.state is (FALSE if copies > 1 else NOT_CONFIRMED)
+
+
+@given(st.fractions(1, 50), st.integers(1, 300), st.integers(0, 2**40))
+def test_ratios_are_compared_as_if_multiplied_out(ratio: Fraction, power: int, shift: int) -> None:
+    """With digits enough, the logarithms decide; a bound may be the product itself."""
+    exact = ratio**power
+    for bound in (exact, exact + Fraction(1, 1 + shift), max(Fraction(1), exact - Fraction(1, 1 + shift))):
+        assert exceeds_ratio(bound, [(ratio, power)]) in {exact > bound, None}
+        assert power > EXACT_POWERS or exceeds_ratio(bound, [(ratio, power)]) is not None

@@ -39,7 +39,7 @@ FAMILIES: dict[str, tuple[hb.Schema, int, hb.Protocol, int]] = {
 
 
 OF_FEW = {
-    f"{name}, {d} labels": (hb.Schema.one_hot(d), n, protocol, 0)
+    f"{name}, {d} labels": (hb.Schema.one_hot(d), n, protocol, 50 if protocol.user_fakes else 0)
     for d in (2, 3, 4, 9)
     for name, n, protocol in (
         ("split bits", 20_000, hb.Protocol(0.0025, release="bits")),

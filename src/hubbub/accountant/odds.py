@@ -10,6 +10,7 @@ import math
 
 from hubbub.accountant.ledger import composed
 from hubbub.model.curves import NO_PRIVACY, PrivacyCurve
+from hubbub.model.plans import distance_of_rounds, pure_distance
 from hubbub.model.privacy import Odds, guess_rate
 
 CERTAIN = 20.0
@@ -48,8 +49,7 @@ def _composed(curve: PrivacyCurve, rounds: int) -> float:
     one = curve.delta(0.0)
     if rounds == 1 or one in (0.0, 1.0):
         return one
-    apart = -math.expm1(rounds * math.log1p(-one)) * (1 + 1e-12)  # 1 − (1 − δ)^rounds, whatever the rest of the curve
-    return min(1.0, apart, composed(((curve, rounds),)).delta(0.0))
+    return min(distance_of_rounds(one, rounds), composed(((curve, rounds),)).delta(0.0))
 
 
 def _local(epsilon: float) -> PrivacyCurve:
@@ -58,4 +58,4 @@ def _local(epsilon: float) -> PrivacyCurve:
         return PrivacyCurve(((0.0, 0.0),))
     if epsilon >= LARGEST:
         return NO_PRIVACY
-    return PrivacyCurve(((0.0, min(1.0, math.tanh(epsilon / 2) * (1 + 1e-14))), (epsilon, 0.0)))
+    return PrivacyCurve(((0.0, pure_distance(epsilon)), (epsilon, 0.0)))

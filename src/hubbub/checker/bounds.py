@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 from .crowds import TooMuchWork
 from .document import Claim, Fakes
@@ -12,6 +12,10 @@ from .fixed import Masses, binomial, log_bounds, poisson
 LARGEST_EPSILON = 2000
 """A larger ε is checked as if it were this one, which only raises δ."""
 MAX_LIST = 10**6
+EXACT_POWERS = 256
+"""Largest sum of powers of likelihood ratios that is multiplied out; only such a product can equal a claimed ratio."""
+MAX_BITS = 1024
+"""Digits of the logarithms of larger powers beyond which a comparison is left undecided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,26 @@ def exceeds_pure(epsilon: Fraction | None, odds: Sequence[tuple[Fraction, int]])
         if epsilon * 2**bits < sum(power * low for (low, _), power in logs):
             return False
         bits *= 2
+
+
+def exceeds_ratio(bound: Fraction, odds: Sequence[tuple[Fraction, int]]) -> bool | None:
+    """Return whether the product of all ratio^power ≥ 1 is above a ratio of at least 1; None if that is not decided.
+
+    >>> three = Fraction(3)
+    >>> exceeds_ratio(three, [(three, 1)]), exceeds_ratio(three, [(three, 2)]), exceeds_ratio(three, [(three, 10**12)])
+    (False, True, True)
+    """
+    if sum(power for _, power in odds) <= EXACT_POWERS:
+        return prod((ratio**power for ratio, power in odds), start=Fraction(1)) > bound
+    bits = 128
+    while bits <= MAX_BITS:
+        logs, (least, most) = [(log_bounds(ratio, bits), power) for ratio, power in odds], log_bounds(bound, bits)
+        if sum(power * low for (low, _), power in logs) > most:
+            return True
+        if sum(power * high for (_, high), power in logs) <= least:
+            return False
+        bits *= 2
+    return None
 
 
 def odds(claim: Claim) -> list[tuple[Fraction, int]]:

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 
-from .bounds import Bound, exceeds_pure, odds
+from .bounds import Bound, exceeds_pure, exceeds_ratio, odds
 from .crowds import NoTheorem, TooMuchWork, Watch, silent
 from .document import Claim, Fakes, read
 from .theorems import theorems
@@ -208,12 +208,13 @@ def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
     The distances of rounds add up. Of pure ε, a rate is at most e^ε/(1 + e^ε): r/(1 − r) is the likelihood ratio.
     """
     apart, own = 2 * claim.odds.round - 1, claim.odds
-    if (own.local < 1 and _beyond_pure(claim, own.local, 1)) or (claim.flip == 0 and own.local_total < 1):
+    alone, together = _beyond_pure(claim, own.local, 1), _beyond_pure(claim, own.local_total, claim.rounds)
+    if alone or (claim.flip == 0 and together):
         return Part("odds", State.FALSE, "a guess from all messages of one person may be right more often")
     if guarantee.state is not State.CONFIRMED:
         return Part("odds", State.NOT_CONFIRMED, "the guarantee is not confirmed either")
     added = 2 * own.total - 1 >= min(Fraction(1), claim.rounds * apart)
-    if not added or (own.local_total < 1 and _beyond_pure(claim, own.local_total, claim.rounds)):
+    if not added or alone is None or together is not False:
         reason = "those of several rounds are below what they add up to, and this checker does not compose curves"
         return Part("odds", State.NOT_CONFIRMED, reason)
     if apart < 1:
@@ -223,12 +224,14 @@ def _odds(claim: Claim, guarantee: Part, watch: Watch) -> Part:
     return Part("odds", State.CONFIRMED, f"a guess from one round is right with probability {_text(own.round)} at most")
 
 
-def _beyond_pure(claim: Claim, rate: Fraction, rounds: int) -> bool:
-    """Return True if the likelihood ratio of all messages of one user may be above that of a success rate below 1."""
-    if claim.flip == 0:
-        return True
-    ratio = math.prod((one**power for one, power in odds(claim)), start=Fraction(1))
-    return ratio**rounds > rate / (1 - rate)
+def _beyond_pure(claim: Claim, rate: Fraction, rounds: int) -> bool | None:
+    """Return whether the likelihood ratio of all messages of one user is above that of a success rate; None if unsure.
+
+    Powers of ratios are compared by their logarithms: those of many rounds or copies have millions of digits.
+    """
+    if rate == 1 or claim.flip == 0:
+        return rate < 1
+    return exceeds_ratio(rate / (1 - rate), [(ratio, power * rounds) for ratio, power in odds(claim)])
 
 
 def _pure_part(name: str, what: str, true: bool) -> Part:

@@ -70,8 +70,9 @@ def fake_noise(
     There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
 
     A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
-    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
-    its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
+    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. So do one-hot records in the
+    clear as single bits. In predictions, M is replaced by its mean, which gives the mean of the variance. Other single
+    bits hide M, so its variance is added. Fakes of the shuffler:
     :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
     seconds, is left out.
 
@@ -84,7 +85,7 @@ def fake_noise(
     users, drawn = protocol.user_fakes, protocol.shuffler_fakes
     if drawn is None:
         number, spread = (n * users.mean, n * users.variance) if users else (fakes, 0.0)
-        if users and protocol.sends_records:
+        if users and (protocol.sends_records or (protocol.clear and known_total(schema, protocol))):
             number, spread = number if user_fakes is None else user_fakes, 0.0
         mean, variance = shown_by_users(number, spread, fake)
         shared = (
@@ -230,9 +231,8 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
     if alone and k == 1 and not total:
         return CountNoise(variance=variance, gain=gain, flip=q)
     shown = _among_flips(fakes, k * n, q) if kept and fakes.distribution is not None else None
-    if total and shown is not None and q == 0 and protocol.shuffler_fakes is None:
-        # As many of each label as if independent Poisson numbers were given their sum, which cancels.
-        shown = trimmed(poisson(variance))
+    if total and q == 0 and protocol.shuffler_fakes is None:  # all messages are people and M fakes: the mean is known
+        return _error(fakes.variance, gain, shown, slack=1e-6)
     if total:
         return total_noise(schema.width, variance, gain, shown, alike=q == 0)
     # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.

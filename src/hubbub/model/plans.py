@@ -11,7 +11,7 @@ from typing import Self, cast
 from hubbub.documents import Fields, Json, canonical, legal, parse
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.model.curves import PrivacyCurve
-from hubbub.model.privacy import Basis, Guarantee, Odds, Total, guess_rate, success_rate
+from hubbub.model.privacy import Basis, Guarantee, Odds, Total, guess_rate
 from hubbub.model.protocol import Fakes, Noise, Protocol
 from hubbub.model.questions import Column
 from hubbub.model.releases import PEOPLE
@@ -262,10 +262,30 @@ def basic_odds(curve: PrivacyCurve, rounds: int, collusion: float) -> Odds:
     one = curve.delta(0.0)
     return Odds(
         round=guess_rate(one),
-        total=guess_rate(min(1.0, (1 - (1 - one) ** rounds) * (1 + 1e-12))),
-        local=guess_rate(2 * success_rate(collusion) - 1),
-        local_total=guess_rate(2 * success_rate(rounds * collusion) - 1),
+        total=guess_rate(distance_of_rounds(one, rounds)),
+        local=guess_rate(pure_distance(collusion)),
+        local_total=guess_rate(pure_distance(rounds * collusion)),
     )
+
+
+def distance_of_rounds(one: float, rounds: int) -> float:
+    """Return 1 − (1 − δ)^rounds, the largest δ(0) of as many rounds, whatever the rest of their curve; errs upwards.
+
+    >>> distance_of_rounds(0.5, 1), distance_of_rounds(1.0, 3), f"{distance_of_rounds(1e-17, 3):.3g}"
+    (0.5, 1.0, '3e-17')
+    """
+    if rounds == 1 or one in (0.0, 1.0):
+        return one
+    return min(1.0, -math.expm1(rounds * math.log1p(-one)) * (1 + 1e-12))
+
+
+def pure_distance(epsilon: float) -> float:
+    """Return (e^ε − 1)/(e^ε + 1), the largest δ(0) of a pair of pure ε (Kairouz, Oh and Viswanath 2015); errs upwards.
+
+    >>> pure_distance(0.0), pure_distance(math.inf), f"{pure_distance(1e-13):.3g}"
+    (0.0, 1.0, '5e-14')
+    """
+    return min(1.0, math.tanh(epsilon / 2) * (1 + 1e-14))
 
 
 def check_share(plan: Plan, people: int, number: object) -> int:

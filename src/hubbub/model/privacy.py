@@ -115,10 +115,12 @@ class Odds(Document):
 def guess_rate(delta: float) -> float:
     """Return ½(1 + δ(0)), rounded up to six digits, with a margin that lets a coarser implementation confirm it.
 
-    >>> guess_rate(0.0), guess_rate(0.08222574009), guess_rate(1.0)
-    (0.5, 0.541114, 1.0)
+    >>> guess_rate(0.0), guess_rate(1e-300), guess_rate(0.08222574009), guess_rate(1.0)
+    (0.5, 0.500001, 0.541114, 1.0)
     """
-    return min(1.0, math.ceil((0.5 + 0.5 * delta * (1 + 1e-5)) * 10**6 - 1e-6) / 10**6)
+    # The tolerance is below the margin from six digits on; a smaller δ must not become none.
+    least = 500_000 + (delta > 0)
+    return min(1.0, max(least, math.ceil((0.5 + 0.5 * delta * (1 + 1e-5)) * 10**6 - 1e-6)) / 10**6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,8 @@ def check_tally(tally: Tally, plan: Plan) -> int | None:
             reject("the reports", "be shuffled, because the shuffler adds the fakes of this plan")
         return None
     if protocol.sends_bits:
-        return None
+        revealed = protocol.clear and plan.schema.exclusive and protocol.user_fakes is not None
+        return max(0, tally.messages - own) if revealed else None
     if not protocol.sends_category and protocol.user_fakes:
         if tally.messages < own:
             reject("the tally", f"have at least {own:,} messages of {tally.n:,} people", tally.messages)

@@ -21,7 +21,7 @@ come from its distribution, not from its standard error:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -405,7 +405,10 @@ def _of_total(schema: Schema, protocol: Protocol, n: int, miss: float) -> float:
     if variance > LITTLE**2 and wide:
         heavy = _heavy(protocol.noise[0])
         miss *= CUT_RESERVE if heavy and q > 0 else 1
-        return _half_width(count_noise(schema, protocol, n, fakes), miss, heavy=heavy)
+        error = count_noise(schema, protocol, n, fakes)
+        if protocol.user_fakes is not None:  # their number moves the possible errors
+            error = replace(error, slack=0.5)
+        return _half_width(error, miss, heavy=heavy)
     if labels.many:
         added, mean = labels.drawn(_shown(schema, protocol, n), variance * d / (d - 1) - flips)
     else:

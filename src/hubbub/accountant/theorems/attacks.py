@@ -26,6 +26,7 @@ from hubbub.model.protocol import Fakes
 from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial, binomial_pmf
+from hubbub.numeric.distributions import Distribution
 
 Floats = NDArray[np.float64]
 
@@ -160,16 +161,26 @@ def _count_attack(kind: Background, q: float, n: int, epsilon: float, k: int) ->
     crowd, own, twin = (
         partial(_counted, chance=float(a[cut]), rest=float(b[cut])) for a, b in zip(inside, outside, strict=True)
     )
-    base = _central(crowd(k * (n - 1)))
-    one, two = (portable.convolve(base, each(k)) for each in (own, twin))
+    base = _central(crowd(k * (n - 1)).pmf)
+    one, two = (portable.convolve(base, each) for each in _aligned(own(k), twin(k)))
     return _either_order(one, two, epsilon, k, 2 * FAR)
 
 
-def _counted(trials: int, chance: float, rest: float) -> Floats:
+def _counted(trials: int, chance: float, rest: float) -> Distribution:
     """Return the distribution of a count of messages of a kind with this chance, ``rest`` = 1 − chance."""
     if chance < rest:
-        return binomial(trials, min(chance, 1.0), tail=TAIL).pmf
-    return binomial(trials, min(rest, 1.0), tail=TAIL).pmf[::-1]
+        return binomial(trials, min(chance, 1.0), tail=TAIL)
+    return binomial(trials, min(rest, 1.0), tail=TAIL).flipped(trials)
+
+
+def _aligned(*some: Distribution) -> list[Floats]:
+    """Return the probabilities of the same numbers, whatever tails the distributions leave out.
+
+    >>> [one.tolist() for one in _aligned(Distribution(1, np.ones(1)), Distribution(0, np.array([0.5, 0.5])))]
+    [[0.0, 1.0], [0.5, 0.5]]
+    """
+    first, last = min(one.low for one in some), max(one.high for one in some)
+    return [np.pad(one.pmf, (one.low - first, last - one.high)) for one in some]
 
 
 def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
