@@ -331,6 +331,8 @@ BAD = [
     ("study --strings 0 -o out", USAGE),
     ("plan --one-hot 3 -n 1000 --stderr 0 --delta 1e-6 -o out", USAGE),
     ("plan --one-hot 3 --epsilon 1 --precision 7 --delta 1e-6 -o out", USAGE),
+    ("plan --one-hot 3 --epsilon 1 --points 7 --delta 1e-6 -o out", USAGE),
+    ("plan --one-hot 3 -n 1000 --margin 0 --delta 1e-6 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --honest 2 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-messages 0 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --min-q 0.5 -o out", USAGE),
