@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_optional_entries_are_written_only_where_they_say_something() -> None:
         ("part", None, "the part of the thing must be an object with exactly the keys size"),
         ("part", {"size": 10}, "in the part of the thing: size must be a whole number in [1, 9], got 10"),
         ("parts", {}, "'parts' of the thing must be a list"),
-        ("parts", [{"size": 0}], "in a part: size must be a whole number in [1, 9], got 0"),
+        ("parts", [{"size": 1}, {"size": 0}], "in parts 2: size must be a whole number in [1, 9], got 0"),
         ("names", ["a", 1], "'names' of the thing must be a list of strings"),
         ("numbers", [True], "'numbers' of the thing must be a list of whole numbers"),
         ("numbers", [-1], "in the thing: numbers must be a whole number of at least 0, got -1"),
@@ -122,3 +122,17 @@ def test_constructors_check_the_same() -> None:
     for key in ("01ff", b"1"):
         with pytest.raises(InvalidInput, match=r"^key must have 2 bytes$"):
             Thing(**{**entries, "key": key})
+
+
+@pytest.mark.parametrize("value", [(1, 2), b"x", {1}, object()], ids=["tuple", "bytes", "set", "object"])
+def test_what_json_does_not_have_is_never_written(value: Any) -> None:
+    """Written as something else, it would silently enter a digest."""
+    with pytest.raises(WireError, match=r"^JSON has no value of type \w+$"):
+        canonical({"a": value})
+
+
+@pytest.mark.parametrize("names", ["ab", 5, ["a"]], ids=["string", "number", "list"])
+def test_a_sequence_is_a_tuple(names: Any) -> None:
+    entries = {one: getattr(THING, one) for one in Thing.__slots__}
+    with pytest.raises(InvalidInput, match=r"^names must be "):
+        Thing(**{**entries, "names": names})

@@ -25,8 +25,8 @@ def _by_name(groups: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 ATTRIBUTES = _by_name(
     {
-        "schema": ("dense", "exclusive", "is_survey", "questions", "texts"),
-        "rule": ("at_most", "rule", "rules"),
+        "schema": ("dense", "exclusive", "form", "named", "questions"),
+        "rule": ("at_most", "rule"),
         "release": (
             *("is_index", "is_string", "release", "sends_bits", "sends_category", "sends_records", "sends_rows"),
             "sends_strings",
@@ -42,22 +42,21 @@ CLASSES = _by_name(
     {
         "question": ("Choice", "Cross", "Flag", "Number", "Scale", "Several", "Text"),
         "mechanism": (
-            *("Channel", "Fakes", "FixedFakes", "Flip", "Noise", "Response", "ShufflerFakes", "Threshold"),
+            *("Fakes", "FixedFakes", "Flip", "Noise", "Response", "ShufflerFakes", "Threshold"),
             "UserFakes",
         ),
         "record": ("Bodies", "Packed", "SetBits"),
         "result": (
-            *("Comparison", "CrossEstimate", "Estimate", "LabelComparison", "NumberComparison", "NumberEstimate"),
-            *("ScaleComparison", "ScaleEstimate", "StringEstimate", "StringTally", "SurveyComparison"),
-            "SurveyEstimate",
+            *("AnswerCounts", "Comparison", "CrossView", "LabelComparison", "LabelView", "NumberComparison"),
+            *("NumberView", "ScaleComparison", "ScaleView", "StringView"),
         ),
     }
 )
 """Classes of which there is one for each kind."""
 VALUES = _by_name(
     {
-        "schema": ("at_most", "one_hot", "survey"),
-        "rule": ("any", "at most", "exactly one", "text"),
+        "schema": ("one_hot", "survey"),
+        "rule": ("any", "at_most", "one", "text"),
         "release": ("bits", "category", "records", "strings"),
         "mechanism": ("binomial", "gaussian", "laplace", "poisson", "shuffler", "users"),
     }
@@ -81,6 +80,8 @@ def _asked(condition: ast.AST) -> Iterator[str]:
         match node:
             case ast.Attribute(attr=name) if name in ATTRIBUTES:
                 yield ATTRIBUTES[name]
+            case ast.Attribute(attr="text", value=ast.Name(id="schema") | ast.Attribute(attr="schema")):
+                yield "schema"
             case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
                 yield from _classes(classes)
             case ast.Compare(left=left, comparators=others):

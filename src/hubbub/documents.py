@@ -55,6 +55,8 @@ def _write(value: Json) -> str:
         case dict():
             # RFC 8785 sorts by UTF-16 units, which for the ASCII keys used here is the order of Python.
             return "{" + ",".join(f"{json.dumps(key)}:{_write(value[key])}" for key in sorted(value)) + "}"
+        case _:  # what the type checker excludes would otherwise be written as None, into a digest
+            raise WireError(f"JSON has no value of type {type(value).__name__}")
 
 
 def _number(value: float) -> str:
@@ -397,11 +399,11 @@ def _sequence(hint: Any) -> _Entry:
     lists: dict[type, Callable[[Fields, str], list[Any]]] = {str: Fields.texts, int: Fields.wholes}
 
     def documents(entries: Fields, key: str) -> list[Any]:
-        return [base.from_document(item) for item in entries.items(key)]
+        return [base.from_document(item, f"{key} {place:,}") for place, item in enumerate(entries.items(key), 1)]
 
     read = lists.get(base, documents)
     return _Entry(
-        lambda name, value: tuple(one.check(name, item) for item in value),
+        lambda name, value: tuple(one.check(name, item) for item in check_type(name, value, tuple)),
         lambda value: [one.write(item) for item in value],
         lambda entries, key, _: tuple(read(entries, key)),
     )

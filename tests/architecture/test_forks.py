@@ -10,7 +10,7 @@ from tools.forks import CLASSES, forks, questions_asked
 from hubbub.model.questions import Question
 
 ROOT = Path(__file__).parents[2]
-MOST = 793
+MOST = 660
 """Forks in ``src/hubbub``; lower it whenever the number falls."""
 
 
@@ -32,7 +32,7 @@ def test_every_question_is_counted() -> None:
         ("isinstance(one, Several | Text) and not plan.protocol.noise[0].clear", {"question", "mechanism"}),
         ("type(one) is Flag", {"question"}),
         ("column.rule == 'any'", {"rule"}),
-        ("rule in ('exactly one', 'text')", {"rule"}),
+        ("rule in ('one', 'text')", {"rule"}),
         ("schema.named", {"schema"}),
         ("len(schema.labels) > 2", set()),
     ],

@@ -25,7 +25,8 @@ from hubbub.model.protocol import Fakes
 from hubbub.pipeline import device
 from hubbub.pipeline.reports import decode_payloads
 from hubbub.service.analyzer.core import _check_sizes
-from hubbub.service.analyzer.slots import SLOT_ID, create_table, messages_per_client, spend, table_of
+from hubbub.service.analyzer.slots import SLOT_ID, Verdict, create_table, judge, messages_per_client, spend, table_of
+from hubbub.service.task import sealing
 from hubbub.service.task.manifest import Gap, Receipt
 
 VALUES = [str(i % 5) for i in range(30)]
@@ -460,3 +461,31 @@ def test_only_fixed_numbers_of_messages_make_fillers_suspicious() -> None:
     assert messages_per_client(small_plan(k=3)) == 3
     drawn = hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=Fakes.binomial(4, 0.5)), delta=1e-4)
     assert messages_per_client(drawn) is None
+
+
+FLIPPED = hb.plan_from(hb.Schema.one_hot(5), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
+ONE_EACH = hb.plan_from(hb.Schema.one_hot(5), 100, hb.Protocol(0.1, release="category"), delta=1e-4)
+CLEAR = hb.plan_from(hb.Schema.one_hot(5), 100, hb.Protocol(0.0, m=400), delta=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("plan", "plain", "expected"),
+    [
+        (FLIPPED, [sealing.VERSION, sealing.REPORT, 4], Verdict.report),
+        (FLIPPED, [sealing.VERSION, sealing.REPORT, 5], Verdict.bad_padding),
+        (FLIPPED, [sealing.VERSION, sealing.FILLER, 0], Verdict.filler),
+        (FLIPPED, [sealing.VERSION, sealing.FILLER, 1], Verdict.bad_padding),
+        (FLIPPED, [sealing.VERSION, 2, 0], Verdict.bad_kind),
+        (FLIPPED, [sealing.VERSION + 1, sealing.REPORT, 0], Verdict.bad_version),
+        (FLIPPED, [sealing.VERSION + 1, 2, 7], Verdict.bad_version),
+        (ONE_EACH, [sealing.VERSION, sealing.FILLER, 0], Verdict.missing_report),
+        (CLEAR, [sealing.VERSION, sealing.REPORT, 0b00100], Verdict.report),
+        (CLEAR, [sealing.VERSION, sealing.REPORT, 0b00110], Verdict.illegal),
+        (CLEAR, [sealing.VERSION, sealing.REPORT, 0], Verdict.illegal),
+        (CLEAR, [sealing.VERSION, sealing.REPORT, 0b100000], Verdict.bad_padding),
+    ],
+)
+def test_an_opened_slot_counts_only_if_a_client_can_send_it(plan: hb.Plan, plain: list[int], expected: Verdict) -> None:
+    good = [sealing.VERSION, sealing.REPORT, 1]
+    found = judge(np.array([good, plain, good], np.uint8), plan)
+    assert [Verdict(one) for one in found.tolist()] == [Verdict.report, expected, Verdict.report]

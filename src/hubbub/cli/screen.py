@@ -25,7 +25,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hubbub.documents import spell
-from hubbub.io.files import write_text
 from hubbub.model.plans import Plan
 from hubbub.planner import Goal, client_weight, cost, family_key, family_name, relative_error, remarks
 from hubbub.report.sentences import batch_fakes
@@ -62,11 +61,6 @@ def console(*, to_stderr: bool = False) -> Console:
 def print_json(value: Any, *, to_stderr: bool = False) -> None:
     """Print a JSON document on standard output."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=1), err=to_stderr)
-
-
-def write_json(path: str, value: Any) -> None:
-    """Write a JSON document to a file."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def note(text: str) -> None:

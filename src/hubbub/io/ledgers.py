@@ -31,13 +31,6 @@ class AnyLedger(Protocol):
         """Return the ledger with one more charge, or raise."""
 
 
-class LedgerKind(Protocol):
-    """A class of ledgers."""
-
-    def __call__(self, *, budget: Budget, charges: tuple[Charge, ...]) -> AnyLedger:
-        """Return a ledger with these charges."""
-
-
 _L = TypeVar("_L", bound=AnyLedger)
 
 

@@ -1,4 +1,4 @@
-"""Flipped bits among fakes: copies of a record, and uniform legal records beside them, each bit flipped or not at all.
+"""Flipped bits among fakes: copies of a record, and uniform legal records beside them, flipped or in the clear.
 
 Clear answers among the fakes of users or of the shuffler are the case of no flips. Devices use this module, which needs
 no numpy.
@@ -25,17 +25,17 @@ Source = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Send copies of a record and of fakes with every bit flipped with probability q, whole or bit by bit."""
+    """Send copies of the record, and fakes, with every bit flipped with probability q: whole records, or bit by bit."""
 
     column: Column
     noise: Noise
     copies: int
     whole: bool
-    """True if a message is a whole record, otherwise the index of one set bit."""
+    """True if a message is a whole record, otherwise it is the index of one set bit."""
 
     @property
     def gain(self) -> float:
-        """Messages with a label that one person with it adds to those of people without it, in the mean."""
+        """Expected messages with a label that one more person with it adds."""
         return self.copies * (1 - 2 * self.noise.q)
 
     def variance(self, n: int, batches: int = 1) -> float:
@@ -64,7 +64,9 @@ class Flip:
         return column_noise(self.noise, self.column.size, n, variance, self.gain, batches)
 
     def sample_one(self, bits: int, fakes: int, entropy: Source) -> list[int]:
-        """Return the messages of one person, given the record and the number of fakes if that is fixed, in no order.
+        """Return the messages of one person, given the record and the number of fakes if the plan fixes it.
+
+        Their order is not random yet.
 
         >>> Flip(Column("", 4, 3), Noise(m=Fakes.laplace(2.0, 25)), 1, False).sample_one(0b100, 0, bytes)
         [6]

@@ -1,4 +1,4 @@
-"""The mechanism of each column of a plan: the only place that reads it from the parameters of the protocol."""
+"""The mechanism that hides each column of a plan, which follows from the protocol."""
 
 from hubbub.mechanisms.flip import Flip
 from hubbub.mechanisms.response import Response
@@ -29,5 +29,5 @@ def mechanisms(protocol: Protocol, schema: Schema) -> list[Mechanism]:
 
 
 def label_mechanisms(protocol: Protocol, schema: Schema) -> list[Flip | Response]:
-    """Return the mechanism of every column of labels; strings have none."""
+    """Return the mechanism of every column of labels; strings are left out."""
     return [one for one in mechanisms(protocol, schema) if not isinstance(one, Threshold)]

@@ -1,4 +1,4 @@
-"""k-ary randomized response: the category, or another one, each with the same probability; no numpy for devices."""
+"""k-ary randomized response: the true category, or one of the others with equal probability; devices need no numpy."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ class Response:
 
     @property
     def gain(self) -> float:
-        """Messages with a label that one person with it adds to those of people without it, in the mean."""
+        """Expected messages with a label that one more person with it adds."""
         return 1 - self.column.size * self.noise.q
 
     def variance(self, n: int, batches: int = 1) -> float:

@@ -1,6 +1,6 @@
 """The allocation of noise to the attributes of a survey: the smallest total error for a given privacy loss.
 
-The total is Σ_e W_e·γ_e/λ_e (:mod:`.design`) with the weight W of each question, λ_e = Σ_a A_ea·u_a.
+The total is Σ_e W_e·γ_e/λ_e (:mod:`hubbub.mechanisms.design`) with the weight W of each question, λ_e = Σ_a A_ea·u_a.
 
 - **Gaussian noise** and its likes: losses of all attributes together have the variance Σ_a 2·u_a. This is the problem
   of an optimal experimental design, which is convex; u_a ← u_a·√(g_a/Σ u·g), g_a = Σ_e W_e·γ_e·A_ea/λ_e², reduces the

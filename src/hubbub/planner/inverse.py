@@ -36,7 +36,7 @@ def solve(
     level: float = LEVEL,
     **constraints: Unpack[Constraints],
 ) -> Plan:
-    """Return the plan with the smallest n, or the smallest ε, at which what :func:`plan` prefers is precise enough.
+    """Return the plan with the smallest n, or the smallest ε, at which a plan is precise enough.
 
     Give ``n`` to find ε, within 0.2 %, or ``epsilon`` to find n, within 1 %; and one of these goals:
 
@@ -46,8 +46,8 @@ def solve(
     - ``precision``: the standard error of a count is at most this share of n;
     - ``margin`` or ``stderr``: the same in people, to find ε.
 
-    Margins and relative errors hold with probability ``level``. The other keywords are those of :func:`plan`. Raises
-    :class:`Infeasible`, with the precision that can be had, if no n or no ε reaches the goal.
+    Margins and relative errors hold with probability ``level``. The other keywords are those of :func:`hubbub.plan`.
+    Raises :class:`Infeasible`, with the precision that can be had, if no n or no ε reaches the goal.
 
     Counts are whole numbers, so that margins of few people fall in steps and may rise a little between them: among ten
     people, the result was up to 8 % above the smallest ε. For a ``margin`` ε has three digits if such a value meets it.

@@ -61,8 +61,8 @@ def outline(
 ) -> list[Outline]:
     """Return about the error of every family that applies, at the request and along ``epsilons`` and ``people``.
 
-    The other arguments are those of :func:`frontier`, whose plans have certificates: these figures have none, and a
-    family may turn out not to meet the budget at all. They cost a few milliseconds for each point, so that a chart
+    The other arguments are those of :func:`hubbub.frontier`, whose plans have certificates: these figures have none,
+    and a family may turn out not to meet the budget at all. They cost milliseconds for each point, so that a chart
     follows a slider; the accountant then certifies what is chosen.
 
     >>> for one in outline(Schema.bits(1), 20_000, epsilon=0.5, delta=1e-6, people=[10_000, 40_000]):

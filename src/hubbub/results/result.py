@@ -167,7 +167,7 @@ class Result(Table):
     def question(self) -> Any:
         """The view of the only question."""
         if len(self.views) != 1:
-            reject("the result", f"have one question for this; name one of {len(self.views):,}: result[name]")
+            reject("the result", f"have a single question; choose one of {len(self.views):,} with result[name]")
         return self.views[0][1]
 
     @property
@@ -225,9 +225,9 @@ class Result(Table):
         """Return a row for each figure of every question, whatever was asked.
 
         ``item`` is a label, a cell, a string or the name of a figure such as the mean, and ``value`` the estimate in
-        its ``unit``, as are the standard error and the ends of intervals; of counts, ``people`` and ``share`` repeat
-        it. What a figure does not have is null. ``simultaneous`` makes the intervals of the labels of a question hold
-        for all of them at once.
+        its ``unit``, as are the standard error and the ends of intervals; for counts, ``people`` and ``share``
+        repeat it. Entries that do not apply are null. ``simultaneous`` makes the intervals of the labels of a question
+        hold for all of them at once.
         """
         level = check_real("level", LEVEL if level is None else level, OPEN_UNIT)
         found = self._rows(level, simultaneous)
@@ -270,7 +270,7 @@ class Result(Table):
     def to_document(self, level: float = LEVEL, *, simultaneous: bool = False) -> dict[str, Json]:
         """Return the result as a JSON object: the counts that :meth:`from_document` reads, and a table for others.
 
-        Of scales, ``distributions`` has the share of people below every edge; of strings, ``other`` how many people
+        For scales, ``distributions`` has the share of people below every edge; for strings, ``other`` how many people
         hold one that is not shown, or none.
         """
         found, only = self._rows(check_real("level", level, OPEN_UNIT), simultaneous), self.views[0][1]

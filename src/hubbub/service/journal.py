@@ -37,7 +37,7 @@ class Answer:
     admission: bytes = b""
     """A ticket or a token, or the random id of the answer: it is spent once, whatever is sealed again."""
     pending: bytes = b""
-    """The secrets of a :class:`PendingToken`, or the blind of a string."""
+    """The secrets of a :class:`hubbub.service.task.tokens.PendingToken`, or the blind of a string."""
     code: bytes = b""
     """The code by which the issuer knows the account."""
     bundle: bytes = b""

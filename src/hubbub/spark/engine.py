@@ -91,8 +91,8 @@ def shuffle(
     """Put the reports of one or several directories into uniform random order, with the fakes of the shuffler.
 
     Writes a new directory of ``files`` files, by default as many as each fit into the memory of a worker. Raises
-    :class:`BatchTooSmall` before anything is written. ``rows`` writes one message in each row, for SQL. ``key`` resumes
-    a run that failed, with the same fakes; the order is always fresh. With other reports, it gives other fakes.
+    :class:`hubbub.BatchTooSmall` before anything is written. ``rows`` writes one message in each row, for SQL. ``key``
+    resumes a run that failed, with the same fakes; the order is always fresh. With other reports, it gives other fakes.
     """
     _check(spark, plan)
     check_type("rows", rows, bool)
@@ -171,7 +171,7 @@ def tally(spark: Any, path: str | PathLike[str], plan: Plan) -> Tally:
 def simulate(frame: Any, plan: Plan, *, column: str | None = None, person: str | None = None) -> Tally:
     """Return the tally of a shuffled batch of the people of a data frame, in one pass that stores no report.
 
-    Safe where nothing but the tally leaves: whoever runs this sees the records. Raises :class:`BatchTooSmall` as
+    Safe where nothing but the tally leaves: whoever runs this sees the records. Raises :class:`hubbub.BatchTooSmall` as
     :func:`shuffle` does. The fakes of the shuffler are included.
     """
     spark, text, secret = _checked(frame, plan), plan.to_json(), run_key(None)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from hubbub.documents import Fields, Json, legal
-from hubbub.errors import HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole, reject
+from hubbub.errors import HubbubError, Interval, check_choice, check_real, check_whole, reject
 from hubbub.planner import FAMILIES
 from hubbub.planner.deadlines import until
 from hubbub.studio import curves
@@ -257,7 +257,3 @@ def _tab(read: Fields) -> str:
 def _generation(read: Fields) -> int:
     with legal("the request"):
         return check_whole("generation", read.whole("generation"), 0, LAST_GENERATION)
-
-
-PROBLEMS = (InvalidInput, Forgotten)
-"""Errors that the page is told."""
