@@ -36,7 +36,7 @@ SETTINGS: dict[str, tuple[int, int, hb.Protocol]] = {
 
 
 @functools.lru_cache(128)
-def laws(name: str, held: int) -> tuple[Floats, Floats]:
+def drawn_errors(name: str, held: int) -> tuple[Floats, Floats]:
     found, weights = errors(*SETTINGS[name][:1], SETTINGS[name][2], SETTINGS[name][1], held)
     kept = weights > 1e-13
     return found[kept], weights[kept]
@@ -46,7 +46,7 @@ def laws(name: str, held: int) -> tuple[Floats, Floats]:
 def test_the_oracle_has_the_stated_variance(name: str) -> None:
     labels, n, protocol = SETTINGS[name]
     for held in (0, n // 3, n):
-        found, weights = laws(name, held)
+        found, weights = drawn_errors(name, held)
         assert abs(weights @ found) < 1e-6
         assert weights @ found**2 == pytest.approx(noise_of(labels, protocol, n).variance, rel=1e-5)
 
@@ -57,7 +57,7 @@ def test_intervals_hold_for_every_count(name: str) -> None:
     labels, n, protocol = SETTINGS[name]
     noise = noise_of(labels, protocol, n)
     for held in sorted({0, 1, n // 10, n // 4, n // 3, n // 2, 3 * n // 4, n - 1, n}):
-        found, weights = laws(name, held)
+        found, weights = drawn_errors(name, held)
         for level in (*LEVELS, 1 - 0.05 / labels):
             half = float(count_interval(np.zeros(1), n, noise, 1 - level)[1][0])
             assert weights[np.abs(found) > half + 1e-9].sum() <= (1 - level) * 1.0005, (held, level)
@@ -68,16 +68,16 @@ def test_empty_labels_are_rarely_flagged(name: str) -> None:
     """Regression: other labels were taken as normal, however few, and twice as many empty labels were flagged."""
     labels, n, protocol = SETTINGS[name]
     noise = noise_of(labels, protocol, n)
-    found, weights = laws(name, 0)
+    found, weights = drawn_errors(name, 0)
     for miss in (0.05, 0.01):
         flagged = float(weights[found > critical_count(noise, n, miss / labels)].sum())
         assert (labels - 1) * flagged <= miss
 
 
-def missed(noise: CountNoise, n: int, held: int, law: tuple[Floats, Floats], level: float) -> float:
+def missed(noise: CountNoise, n: int, held: int, one: tuple[Floats, Floats], level: float) -> float:
     """Return the probability that the population interval of a label of nobody or of all misses the share."""
-    low, high = population_interval(held + law[0], n, noise, 1 - level)
-    return float(law[1][(low > held / n + 1e-12) | (high < held / n - 1e-12)].sum())
+    low, high = population_interval(held + one[0], n, noise, 1 - level)
+    return float(one[1][(low > held / n + 1e-12) | (high < held / n - 1e-12)].sum())
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -90,7 +90,7 @@ def test_population_intervals_of_empty_and_full_labels_hold(name: str) -> None:
     noise = noise_of(labels, protocol, n)
     for held in (0, n):
         for level in LEVELS[2:]:
-            assert missed(noise, n, held, laws(name, held), level) <= (1 - level) / 2 * 1.0005, (held, level)
+            assert missed(noise, n, held, drawn_errors(name, held), level) <= (1 - level) / 2 * 1.0005, (held, level)
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name.startswith("one flip,")])
@@ -101,7 +101,7 @@ def test_answers_to_surveys_have_the_same_error(name: str) -> None:
     noise = answer_noise(protocol.noise[0], labels, n, variance, gain, category=False, batches=1)
     for held in (0, n):
         for level in LEVELS[2:]:
-            assert missed(noise, n, held, laws(name, held), level) <= (1 - level) / 2
+            assert missed(noise, n, held, drawn_errors(name, held), level) <= (1 - level) / 2
 
 
 @pytest.mark.parametrize("schema", [hb.Schema.bits(3), hb.Schema.one_hot(3)], ids=["any labels", "one label"])
@@ -120,18 +120,18 @@ def test_the_errors_of_full_labels_are_drawn_as_people_send(schema: hb.Schema, p
         kinds = rng.multinomial(protocol.fixed_fakes, weights, times)
     else:
         kinds = rng.choice(drawn.pmf.size, (times, len(records)), p=drawn.pmf)
-    one = records[1] if not schema.exclusive else records[0]
-    column = int(np.flatnonzero(one)[0])
-    set_bits = kinds @ records + k * n * one
+    own = records[1] if not schema.exclusive else records[0]
+    column = int(np.flatnonzero(own)[0])
+    set_bits = kinds @ records + k * n * own
     all_messages = (kinds.sum(axis=1) + k * n)[:, None]
     sent = rng.binomial(set_bits, 1 - q) + rng.binomial(all_messages - set_bits, q)
     shown = sent[:, column] - sent.mean(axis=1) if schema.exclusive else sent[:, column]
     error = (shown - shown.mean()) / (k * (1 - 2 * q))
-    for law, factor in ((noise, 1), (pooled_noise([(n, noise), (n, noise)]), 2)):
-        assert law.full is not None
-        place = (np.arange(law.full.low, law.full.high + 1) - law.full.mean) / law.gain
+    for one, factor in ((noise, 1), (pooled_noise([(n, noise), (n, noise)]), 2)):
+        assert one.full is not None
+        place = (np.arange(one.full.low, one.full.high + 1) - one.full.mean) / one.gain
         for power in (2, 3):
             sample = error**power
             assert factor * sample.mean() == pytest.approx(
-                float(place**power @ law.full.pmf), abs=6 * factor * sample.std() / np.sqrt(times) + 0.02 * factor
+                float(place**power @ one.full.pmf), abs=6 * factor * sample.std() / np.sqrt(times) + 0.02 * factor
             )

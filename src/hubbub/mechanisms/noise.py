@@ -243,7 +243,7 @@ def _error_of_total(
     if kept and fakes.variance == 0 and fakes.mean == 0:
         return flip_noise(size, messages, q, variance, gain)
     if kept and fakes.apart is not None:
-        empty, full = (law.plus(fakes.apart) for law in _flips_apart(size, messages, q))
+        empty, full = (one.plus(fakes.apart) for one in _flips_apart(size, messages, q))
         return _apart_error(size, variance, gain, empty, full)
     shown, full_or_none = _among_flips(fakes, messages, q) if kept else (None, None)
     if q == 0 and protocol.shuffler_fakes is None:  # all messages are people and M fakes: the mean is known
@@ -295,7 +295,7 @@ def _flips_apart(size: int, messages: int, q: float) -> tuple[Distribution, Dist
     If nobody has it, that is (d − 1)·Bin(N, q) + Bin(N, q) − Bin((d − 2)N, q) and a constant: those who have another
     label lack its bit in as many messages. If all have it, −(d − 1)·Bin(N, q) − Bin((d − 1)N, q) and a constant.
 
-    >>> [law.pmf.size for law in _flips_apart(3, 1, 0.25)], _flips_apart(3, 1, 0.25)[1].low
+    >>> [one.pmf.size for one in _flips_apart(3, 1, 0.25)], _flips_apart(3, 1, 0.25)[1].low
     ([5, 5], -4)
     """
     own, lost, rest, others = (
@@ -320,7 +320,7 @@ def _apart(
 
 @functools.lru_cache(64)
 def _fakes_apart(size: int, protocol: Protocol, n: int, number: float) -> Distribution:
-    """Return the same for a small number of labels, by the law of one fake with the label, and of one with another.
+    """Return the same for a small number of labels, by what one fake with the label adds, and one with another.
 
     >>> one = _fakes_apart(2, Protocol(0.25, m=1), 10, 1)
     >>> one.low, one.pmf.tolist()
@@ -423,8 +423,8 @@ def total_noise(
     part = min(1.0, whole_error / own) if own > 0 else 1.0
     spread = whole_error * (1 - part) * (fine / part) ** 2
 
-    def among_others(law: Distribution | None) -> Distribution | None:
-        found = None if law is None else smooth(_stretched(law, fine), spread)
+    def among_others(one: Distribution | None) -> Distribution | None:
+        found = None if one is None else smooth(_stretched(one, fine), spread)
         return None if found is None else trimmed(found)
 
     found = among_others(shown)
@@ -551,15 +551,15 @@ def noise_document(noise: CountNoise) -> dict[str, Json]:
         "gain": noise.gain,
         "growth": noise.growth,
         "flip": noise.flip,
-        "distribution": _law_document(noise.distribution),
+        "distribution": _distribution_document(noise.distribution),
         "centre": noise.centre,
         "slack": noise.slack,
-        "full": _law_document(noise.full),
+        "full": _distribution_document(noise.full),
     }
 
 
-def _law_document(law: Distribution | None) -> Json:
-    return None if law is None else {"low": law.low, "pmf": law.pmf.tolist()}
+def _distribution_document(one: Distribution | None) -> Json:
+    return None if one is None else {"low": one.low, "pmf": one.pmf.tolist()}
 
 
 def noise_from_document(value: Json, what: str = "the noise of the estimate") -> CountNoise:
@@ -571,14 +571,14 @@ def noise_from_document(value: Json, what: str = "the noise of the estimate") ->
             gain=read.real("gain"),
             growth=read.real("growth"),
             flip=None if read["flip"] is None else read.real("flip"),
-            distribution=_law_from_document(read["distribution"], what),
+            distribution=_distribution_from_document(read["distribution"], what),
             centre=read.real("centre"),
             slack=read.real("slack"),
-            full=_law_from_document(read["full"], what),
+            full=_distribution_from_document(read["full"], what),
         )
 
 
-def _law_from_document(value: Json, what: str) -> Distribution | None:
+def _distribution_from_document(value: Json, what: str) -> Distribution | None:
     if value is None:
         return None
     given = Fields(value, f"the distribution of {what}", "low", "pmf")
