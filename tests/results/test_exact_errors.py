@@ -22,6 +22,7 @@ SETTINGS: dict[str, tuple[int, int, hb.Protocol]] = {
         ("one flip", (2, 3, 5, 8, 20), 300, hb.Protocol(1 / 300, release="bits")),
         ("copies", (2, 5, 40), 50, hb.Protocol(0.01, 2)),
         ("many flips", (2, 3, 8), 50, hb.Protocol(0.2)),
+        ("flips without gaps", (3, 7, 8), 500, hb.Protocol(0.02)),
         ("seven fakes and flips", (2, 6, 9, 16), 100, hb.Protocol(1e-4, m=7)),
         ("ten fakes and flips", (4, 6, 12, 40), 20, hb.Protocol(0.001, m=10)),
         ("fakes as split bits", (3, 9), 60, hb.Protocol(0.05, m=30, release="bits")),

@@ -30,6 +30,10 @@ LONG_TABLE = 4096
 """Largest table of such an error, unless there are two labels: it is stored with the estimate."""
 FINE = 8
 """Cells of a message in which the mean of many other labels is added to little noise."""
+FILLED = 3.0
+"""Standard deviation of the messages with one of few labels from which on the errors of a known total lie close.
+
+Half a step of slack is enough then: of 9,000 exact coverages of three to eight labels, none is below its level."""
 WIDEST = 64.0
 """Largest standard deviation, in messages, of flips and users' fakes whose distribution is kept with the estimate.
 
@@ -267,9 +271,9 @@ def _error(
 def _apart_error(size: int, variance: float, gain: float, empty: Distribution, full: Distribution) -> CountNoise:
     """Return the error of one of few counts of a known total, given d − 1 times its messages less those of the others.
 
-    One person more or less with the label moves the possible errors by up to d − 1.
+    Where noise is little, a flip of the label moves the possible errors by d − 1; much noise has errors in between.
     """
-    error, slack = variance * (1 - 1 / size), (size - 1) / 2
+    error, slack = variance * (1 - 1 / size), 0.5 if gain * math.sqrt(variance) >= FILLED else (size - 1) / 2
     return _error(error, gain * size, trimmed(empty), trimmed(full), slack)
 
 

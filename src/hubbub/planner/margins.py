@@ -558,8 +558,7 @@ def _single(plan: Plan, place: int, miss: float) -> float:
 def _half_width(error: CountNoise, miss: float, *, heavy: bool) -> float:
     """Return the people that an error exceeds with probability miss: by its distribution, or by its deviation."""
     if error.distribution is not None:
-        # Much noise of flips fills the lattice, whatever moves the possible errors.
-        return (_beyond([(1.0, error.distribution, error.centre)], miss) + min(error.slack, 0.5)) / error.gain
+        return (_beyond([(1.0, error.distribution, error.centre)], miss) + error.slack) / error.gain
     return _quantile(miss, heavy=heavy) * math.sqrt(error.variance) + 0.5 / error.gain
 
 
