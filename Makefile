@@ -23,13 +23,13 @@ define install
 	@touch $@
 endef
 
-# $(call clean-install,environment,requirements): a new environment with the hashed requirements and the built wheel in it,
-# and nothing else: neither pip nor anything of this folder.
+# $(call clean-install,environment,requirements,wheel): a new environment with the hashed requirements, if any, and the
+# built wheel in it, and nothing else: neither pip nor anything of this folder.
 define clean-install
 	rm -rf $(1)
 	$(if $(UV),$(UV) venv -q --python $(PYTHON) $(1),$(PYTHON) -m venv --without-pip $(1))
-	$(call pip-in,$(1)) install -q --require-hashes -r $(2)
-	$(call pip-in,$(1)) install -q --no-deps --no-index dist/*.whl
+	$(if $(2),$(call pip-in,$(1)) install -q --require-hashes -r $(2))
+	$(call pip-in,$(1)) install -q --no-deps --no-index dist/$(3)-*.whl
 	$(call pip-in,$(1)) check
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
@@ -137,12 +137,14 @@ bench: $(BENCH)/.bench $(VENV)/.dev ## tightness and throughput, against the pee
 bench-spark: $(SPARK)/.spark ## the Spark engine per core, as JSON; needs Java
 	$(SPARK)/bin/python -m benchmarks.spark --json
 
-build: $(VENV)/.dev ## sdist and wheel into dist/, the wheel checked, installed into a clean environment and tried
+build: $(VENV)/.dev ## sdist and wheels of hubbub and hubbub-verify into dist/, each checked, installed into a clean environment and tried
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist packages/verify
 	$(BIN)/python -m tools.check_wheel contents dist/*.whl
-	$(call clean-install,build/clean,requirements/base.txt)
-	$(BIN)/python -m tools.check_wheel smoke build/clean/bin
+	$(call clean-install,build/clean,requirements/base.txt,hubbub)
+	$(call clean-install,build/verify,,hubbub_verify)
+	$(BIN)/python -m tools.check_wheel smoke build/clean/bin build/verify/bin
 
 $(SBOM)/.sbom: requirements/sbom.txt
 	@test -x $(SBOM)/bin/python || $(if $(UV),$(UV) venv -q --python $(PYTHON) $(SBOM),$(PYTHON) -m venv $(SBOM))
@@ -150,7 +152,7 @@ $(SBOM)/.sbom: requirements/sbom.txt
 	@touch $@
 
 sbom: build $(SBOM)/.sbom ## inventory of the wheel with all extras: build/sbom.cdx.json, build/licences.md; fails on unknown licences
-	$(call clean-install,build/extras,requirements/all.txt)
+	$(call clean-install,build/extras,requirements/all.txt,hubbub)
 	$(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
 	  --output-format JSON --spec-version 1.6 --validate -o build/sbom.cdx.json build/extras/bin/python
 	$(BIN)/python -m tools.licences build/sbom.cdx.json build/licences.md

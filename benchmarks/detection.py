@@ -63,7 +63,7 @@ def shown(plan: hb.Plan, n: int, held: int, fakes: int) -> Spread:
     return plus(found, spread(binom(fakes, fake))) if fakes else found
 
 
-def estimates(plan: hb.Plan, n: int, messages: Counts, fakes: int) -> Iterator[tuple[hb.Estimate, slice]]:
+def estimates(plan: hb.Plan, n: int, messages: Counts, fakes: int) -> Iterator[tuple[hb.LabelView, slice]]:
     """Estimate any numbers of messages, as many at a time as the plan has labels."""
     width, own = plan.schema.width, plan.protocol.own_messages
     for first in range(0, messages.size, width):
@@ -75,7 +75,7 @@ def estimates(plan: hb.Plan, n: int, messages: Counts, fakes: int) -> Iterator[t
             plan=plan.id, n=n, fakes=0 if plan.protocol.user_fakes else fakes, messages=own * n + fakes,
             batches=1, smallest_batch=n, counts=counts,
         )  # fmt: skip
-        yield hb.estimate(tally, plan), slice(first, first + part.size)
+        yield hb.estimate(tally, plan).question, slice(first, first + part.size)
 
 
 def shown_by_others(plan: hb.Plan, n: int, held: int) -> Spread:

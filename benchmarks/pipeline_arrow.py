@@ -134,13 +134,14 @@ def count(file: Path, plan: hb.Plan) -> NDArray[np.int64]:
     return total.counts
 
 
-def pipeline(file: Path, plan: hb.Plan, scratch: Path) -> hb.Estimate:
+def pipeline(file: Path, plan: hb.Plan, scratch: Path) -> hb.LabelView:
     """From values to an estimate, with the reports and the shuffled batch in files."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         reports, mixed = f"{folder}/reports.hub", f"{folder}/mixed.hub"
         write_reports(reports, plan, randomized(file, plan))
         write_reports(mixed, plan, shuffle_blocks(read_reports(reports, plan), plan, tempfile.TemporaryFile))
-        return hb.estimate(hb.tally(read_reports(mixed, plan)), plan)
+        found: hb.LabelView = hb.estimate(hb.tally(read_reports(mixed, plan)), plan).question
+        return found
 
 
 def ratio(file: Path, name: str, job: Job, n: int) -> float:

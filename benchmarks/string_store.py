@@ -15,7 +15,7 @@ import numpy as np
 
 from hubbub.model.fakes import Fakes
 from hubbub.service.runtime.database import open_database
-from hubbub.service.shuffler.counters import SlotCipher, Subtraction, read_slots, shown_slots
+from hubbub.service.shuffler.blocks import SlotCipher, Subtraction, read_slots, shown_slots
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
 
 SLOT = 118

@@ -59,7 +59,7 @@ def zipf() -> np.ndarray:
 
 
 def release() -> Figures:
-    """Measure what a release shows, and how long it takes."""
+    """Figure what a release shows, and how long it takes."""
     plan = hb.plan(hb.Schema.strings(64), PEOPLE, BUDGET, trust="shuffler-noise")
     drawn, strings = plan.protocol.shuffler_fakes, plan.schema.text
     assert drawn is not None
@@ -108,7 +108,7 @@ def evaluations(suite: str, times: int) -> float:
 
 
 def slots() -> Figures:
-    """Measure a device and the analyzer."""
+    """Figure a device and the analyzer."""
     suite = next(name for name, group in SUITES.items() if group.available())
     private = X25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()

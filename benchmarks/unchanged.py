@@ -108,15 +108,15 @@ def tally(plan: hb.Plan, n: int, counts: Counts, fakes: int = 0) -> hb.Tally:
     return hb.Tally(plan=plan.id, n=n, fakes=0, messages=sent, batches=1, smallest_batch=n, counts=counts)
 
 
-def surveyed(plan: hb.Plan, n: int, rng: Rng, flag: float = 0.2) -> hb.SurveyEstimate:
+def surveyed(plan: hb.Plan, n: int, rng: Rng, flag: float = 0.2) -> hb.Result:
     """Return the estimate of n people."""
     truth = people(n, rng, flag)
     assert [one.size for one in truth] == [one.size for one in plan.schema.attributes]
     sent = [messages(one, noise, rng) for one, noise in zip(truth, plan.protocol.noise, strict=True)]
-    return hb.estimate_survey(tally(plan, n, np.concatenate(sent)), plan)
+    return hb.estimate(tally(plan, n, np.concatenate(sent)), plan)
 
 
-def counted(plan: hb.Plan, n: int, rng: Rng) -> hb.Estimate:
+def counted(plan: hb.Plan, n: int, rng: Rng) -> hb.LabelView:
     """Return the estimate of 200 labels of n people."""
     protocol, size = plan.protocol, LABELS.width
     truth, fakes = rng.multinomial(n, falling(size)), 0
@@ -131,12 +131,13 @@ def counted(plan: hb.Plan, n: int, rng: Rng) -> hb.Estimate:
     else:
         k, q = protocol.k, protocol.q
         sent = rng.binomial(k * truth, 1 - q) + rng.binomial(k * (n - truth), q)
-    return hb.estimate(tally(plan, n, sent.astype(np.int64), fakes), plan)
+    found: hb.LabelView = hb.estimate(tally(plan, n, sent.astype(np.int64), fakes), plan).question
+    return found
 
 
-def names(found: hb.SurveyComparison) -> set[str]:
+def names(found: hb.Comparison) -> set[str]:
     """Return the questions that are called different, by the sentence or by a row."""
-    rows = {name for name, one in found.results if np.any(one.significant)}
+    rows = {name for name, one in found.questions if np.any(one.significant)}
     return rows | set(found.significant)
 
 

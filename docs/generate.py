@@ -27,7 +27,7 @@ from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.io.surveys import survey_keys
 from hubbub.report import Chart
-from hubbub.service.runtime.reference import settings_page
+from hubbub.service.runtime.settings import settings_page
 
 __all__ = ["generate"]
 

@@ -18,8 +18,8 @@ from hubbub.pipeline.records import Collection
 from hubbub.pipeline.reports import Reports, Tally
 from hubbub.pipeline.shuffle import shuffle_blocks
 from hubbub.pipeline.tally import tally
-from hubbub.results.counts import Estimate
 from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
 
 FLIPS = 1 << 24
 """Expected number of flips that are drawn at a time."""
@@ -29,7 +29,7 @@ FLIPS = 1 << 24
 class Simulation:
     """The estimate of a simulated collection, and the true counts."""
 
-    estimate: Estimate
+    estimate: LabelView
     truth: NDArray[np.int64]
     messages: int
     """The number of messages that the analyzer received."""
@@ -67,7 +67,7 @@ def simulate_records(
     fast = importlib.util.find_spec("numba") is not None
     total = tally(shuffle_blocks(reports(), plan, _scratch, memory=1 << 29, entropy=entropy, fast=fast))
     how = "by sending every record through client, shuffler and analyzer"
-    return Simulation(estimate(total, plan), truth, total.messages, how)
+    return Simulation(estimate(total, plan).question, truth, total.messages, how)
 
 
 def simulate_counts(truth: NDArray[np.int64], n: int, plan: Plan, *, entropy: Entropy) -> Simulation:
@@ -91,5 +91,8 @@ def simulate_counts(truth: NDArray[np.int64], n: int, plan: Plan, *, entropy: En
     messages = int(counts.sum())
     total = Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, smallest_batch=n, counts=counts)
     return Simulation(
-        estimate(total, plan), truth, messages, "by the exact distribution of the counts, with the client's coins"
+        estimate(total, plan).question,
+        truth,
+        messages,
+        "by the exact distribution of the counts, with the client's coins",
     )

@@ -16,7 +16,7 @@ from hubbub.io.files import write_text
 from hubbub.lab.populations import Rng, generator
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.pipeline.records import Bodies, Collection
-from hubbub.report import strings_page
+from hubbub.report import result_page
 
 PEOPLE = 1_000_000
 SIGNATURES = 10**7
@@ -57,7 +57,7 @@ class Outcome:
     methods: list[Method]
     covered: float
     """Part of the strings whose interval contains the truth."""
-    estimate: hb.StringEstimate
+    result: hb.Result
     plan: hb.Plan
 
     def record(self) -> dict[str, Any]:
@@ -122,7 +122,8 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     bodies = b"".join(strings.encode(name) * int(count) for name, count in zip(names, truth, strict=True))
     people = Collection(plan.schema, Bodies(np.frombuffer(bodies, np.uint8).reshape(-1, strings.size)))
     mixed = hb.shuffle(hb.randomize(people, plan), entropy=entropy)
-    estimate = hb.estimate_strings(hb.tally_strings(mixed, plan), plan)
+    result = hb.estimate(hb.tally(mixed), plan)
+    estimate = result.question
     tell(n)
     held = dict(zip(names, truth.tolist(), strict=True))
     place = {name: i for i, name in enumerate(names)}
@@ -148,7 +149,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
         ),
     ]  # fmt: skip
     covered = float(np.mean(inside)) if inside else 1.0
-    return Outcome(n=n, signatures=truth.size, methods=methods, covered=covered, estimate=estimate, plan=plan)
+    return Outcome(n=n, signatures=truth.size, methods=methods, covered=covered, result=result, plan=plan)
 
 
 @click.command(help=run.__doc__)
@@ -160,7 +161,7 @@ def main(n: int, seed: int | None, output: str | None, as_json: bool) -> None:
     """Run the example."""
     shown = run(n, system if seed is None else SeededStreamNotForPeople(seed))
     if output is not None:
-        write_text(output, strings_page(shown.estimate))
+        write_text(output, result_page(shown.result))
     if as_json:
         screen.print_json(shown.record())
         return

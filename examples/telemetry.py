@@ -27,14 +27,14 @@ from hubbub.pipeline.shuffle import shuffle_blocks
 from hubbub.pipeline.tally import tally
 from hubbub.report import render
 from hubbub.report.report import Report, Section, Table
-from hubbub.report.survey_results import question_blocks, shown
-from hubbub.report.survey_words import described_error, described_questions
-from hubbub.results.counts import Estimate
-from hubbub.results.cross import CrossEstimate
-from hubbub.results.estimate import estimate_survey
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.report.results import shown, view_blocks
+from hubbub.report.words import described_error, described_questions
+from hubbub.results.cross import CrossView
+from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import Result
+from hubbub.results.scales import ScaleView
 
 PEOPLE = 1_000_000
 FILE = Path(__file__).with_name("telemetry.toml")
@@ -138,7 +138,7 @@ class Outcome:
     """The plan, the estimates and the truth beside them."""
 
     plan: Plan
-    estimate: SurveyEstimate
+    estimate: Result
     lines: tuple[Line, ...]
     messages: int
 
@@ -179,19 +179,21 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     fast = importlib.util.find_spec("numba") is not None
     scratch = cast(Callable[[], BinaryIO], tempfile.TemporaryFile)
     counted = tally(shuffle_blocks(reports(), plan, scratch, memory=1 << 29, entropy=entropy, fast=fast))
-    found = estimate_survey(counted, plan)
+    found = estimate(counted, plan)
     return Outcome(plan=plan, estimate=found, lines=tuple(_lines(found, truth)), messages=counted.messages)
 
 
-def _lines(found: SurveyEstimate, truth: Truth) -> Iterator[Line]:
-    for name, result in found.results:
-        if isinstance(result, ScaleEstimate | NumberEstimate):
+def _lines(found: Result, truth: Truth) -> Iterator[Line]:
+    for name, result in found.views:
+        if isinstance(result, ScaleView | NumberView):
             yield from _numbers(name, result, truth.number(name))
         else:
-            yield from _counts(name, result.cells if isinstance(result, CrossEstimate) else result, truth.counts[name])
+            counts = result.cells if isinstance(result, CrossView) else result
+            assert isinstance(counts, LabelView)
+            yield from _counts(name, counts, truth.counts[name])
 
 
-def _counts(name: str, counts: Estimate, truth: Mapping[str, int]) -> Iterator[Line]:
+def _counts(name: str, counts: LabelView, truth: Mapping[str, int]) -> Iterator[Line]:
     low, high = counts.interval(LEVEL)
     for place, label in enumerate(counts.labels):
         yield Line(
@@ -205,8 +207,8 @@ def _counts(name: str, counts: Estimate, truth: Mapping[str, int]) -> Iterator[L
         )
 
 
-def _numbers(name: str, result: ScaleEstimate | NumberEstimate, truth: Floats) -> Iterator[Line]:
-    if isinstance(result, ScaleEstimate):
+def _numbers(name: str, result: ScaleView | NumberView, truth: Floats) -> Iterator[Line]:
+    if isinstance(result, ScaleView):
         figures = [(result.quantile(p), float(np.quantile(truth, p))) for p in QUANTILES]
     else:
         clipped = np.clip(truth, result.question.low, result.question.high)
@@ -237,7 +239,7 @@ def page(outcome: Outcome) -> str:
         sections=[
             Section("The plan", [Table(("question", "counted as", "standard error", "noise"), rows)]),
             Section("Truth and estimate", [Table(HEAD, [line.cells() for line in outcome.lines])]),
-            *(Section(name, question_blocks(name, result, LEVEL, 20)) for name, result in estimate.results),
+            *(Section(name, view_blocks(name, result, level=LEVEL)) for name, result in estimate.views),
         ],
         note="Every answer went through client, shuffler and analyzer; the people are synthetic.",
         plan=plan.id,

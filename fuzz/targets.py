@@ -27,24 +27,22 @@ from hubbub.pipeline.reports import Reports, legal_payloads
 from hubbub.pipeline.rows import legal_rows
 from hubbub.planner import plan_from
 from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.slots import Verdict, judge
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.analyzer.verdicts import Verdict, judge
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.problems import status_of
+from hubbub.service.runtime.http import status_of
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission, TicketKey, check_ticket
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation, write_evaluation
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
-from hubbub.service.task.keylist import KeyList
+from hubbub.service.task.keylist import KeyList, TagKeys
 from hubbub.service.task.keys import Keyring
 from hubbub.service.task.manifest import batch_id
-from hubbub.service.task.stringterms import StringTerms
-from hubbub.service.task.tagkeys import TagKeys
+from hubbub.service.task.strings import EvaluationRequest, StringTerms, read_evaluation, write_evaluation
 from hubbub.service.task.tokens import (
     TOKEN_TYPE,
     TokenVerifier,

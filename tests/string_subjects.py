@@ -6,7 +6,7 @@ import numpy as np
 from tests.survey_subjects import Subject, fields
 
 import hubbub as hb
-from hubbub.errors import HubbubError, InvalidInput, PlanMismatch, WireError
+from hubbub.errors import HubbubError, InvalidInput, WireError
 
 SCHEMA = hb.Schema.strings(8)
 DRAWN = hb.Fakes.laplace(0.5, 9)
@@ -14,9 +14,8 @@ PLAN = hb.plan_from(SCHEMA, 40, hb.Protocol(0, m=DRAWN, release="strings"), epsi
 OTHER = hb.plan_from(SCHEMA, 41, hb.Protocol(0, m=DRAWN, release="strings"), epsilon=4.0)
 LISTED = hb.plan_from(hb.Schema.one_hot(3), 3, hb.Protocol(0.1), epsilon=9.0)
 REPORTS = hb.shuffle(hb.randomize(hb.Collection.from_values(["oops"] * 40, SCHEMA), PLAN))
-TALLY = hb.tally_strings(REPORTS, PLAN)
-ESTIMATE = hb.estimate_strings(TALLY, PLAN)
-ROW = ESTIMATE["oops"]
+TALLY = hb.tally(REPORTS)
+ESTIMATE: hb.StringView = hb.estimate(TALLY, PLAN).question
 BODY = hb.Text(8).encode("oops")
 MINE, THEIRS = f"{PLAN.id[:8]}… and {OTHER.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
 LEVEL = "level must be in (0, 1), got 2.0"
@@ -31,21 +30,14 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "chance_shown": Subject(hb.chance_shown, {"plan": PLAN, "count": 3}),
     "count_shown": Subject(hb.count_shown, {"plan": PLAN, "probability": 0.5}),
-    "tally_strings": Subject(hb.tally_strings, {"reports": REPORTS, "plan": PLAN}),
-    "estimate_strings": Subject(hb.estimate_strings, {"tally": TALLY, "plan": PLAN}),
-    "StringTally": Subject(hb.StringTally, fields(TALLY)),
-    "StringCount": Subject(hb.StringCount, fields(ROW)),
-    "StringEstimate": Subject(hb.StringEstimate, {"tally": TALLY, "fakes": DRAWN, "achieved": None}),
-    "StringEstimate.interval": Subject(ESTIMATE.interval, {"level": 0.95}),
-    "StringEstimate.other": Subject(ESTIMATE.other, {"level": 0.95}),
-    "StringEstimate.columns": Subject(ESTIMATE.columns, {"level": 0.95}),
-    "StringEstimate.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.95}),
-    "StringEstimate.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.95}),
-    "StringEstimate.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.95}),
-    "StringEstimate.to_document": Subject(ESTIMATE.to_document, {"level": 0.95}),
-    "StringEstimate.to_json": Subject(ESTIMATE.to_json, {"level": 0.95}),
-    "StringEstimate.plot": Subject(ESTIMATE.plot, {"level": 0.95, "top": 5}),
-    "StringEstimate.from_json": Subject(hb.StringEstimate.from_json, {"text": ESTIMATE.to_json()}),
+    "StringView": Subject(hb.StringView, fields(ESTIMATE)),
+    "StringView.interval": Subject(ESTIMATE.interval, {"level": 0.95}),
+    "StringView.other": Subject(ESTIMATE.other, {"level": 0.95}),
+    "StringView.columns": Subject(ESTIMATE.columns, {"level": 0.95}),
+    "StringView.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.95}),
+    "StringView.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.95}),
+    "StringView.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.95}),
+    "StringView.plot": Subject(ESTIMATE.plot, {"level": 0.95, "top": 5}),
     "Plan.check_payload": Subject(PLAN.check_payload, {"payload": b"\1\0\0\0" + BODY}),
 }
 
@@ -72,42 +64,26 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("chance_shown", {"count": -1}, InvalidInput, "count must be a whole number of at least 0, got -1"),
     ("count_shown", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
     ("count_shown", {"probability": 1.0}, InvalidInput, "probability must be in (0, 1), got 1.0"),
-    ("tally_strings", {"reports": 7}, InvalidInput, "reports must be Reports or a Batch, not int"),
-    ("tally_strings", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
-    ("tally_strings", {"plan": OTHER}, PlanMismatch, f"reports and plan must belong to the same plan, got {MINE}"),
-    ("estimate_strings", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
-    ("estimate_strings", {"plan": OTHER}, PlanMismatch, f"tally and plan must belong to the same plan, got {MINE}"),
-    ("StringTally", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
-    ("StringTally", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
-    ("StringTally", {"strings": ["oops"]}, InvalidInput, "strings must be a tuple of strings, not list"),
-    ("StringTally", {"cut": (1,)}, InvalidInput, "cut must be a tuple of True or False, one for each string"),
+    ("StringView", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("StringView", {"strings": ["oops"]}, InvalidInput, "strings must be a tuple of strings, not list"),
+    ("StringView", {"cut": (1,)}, InvalidInput, "cut must be a tuple of True or False, one for each string"),
     (
-        "StringTally",
+        "StringView",
         {"numbers": np.array([41])},
         InvalidInput,
         "numbers must be at least 1 each, and at most n = 40 together",
     ),
-    ("StringCount", {"string": 7}, InvalidInput, "string must be of type str, not int"),
-    ("StringCount", {"cut": 7}, InvalidInput, "cut must be True or False, got 7"),
-    ("StringCount", {"value": "x"}, InvalidInput, "value must be …"),
-    ("StringCount", {"stderr": -1.0}, InvalidInput, "stderr must be …"),
-    ("StringCount", {"low": 0}, InvalidInput, "low must be a whole number in [1, 1,000,000,000,000], got 0"),
-    ("StringCount", {"high": 0}, InvalidInput, "high must be …"),
-    ("StringCount", {"sure": 7}, InvalidInput, "sure must be True or False, got 7"),
-    ("StringEstimate", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
     (
-        "StringEstimate",
+        "StringView",
         {"fakes": hb.Fakes.poisson(1.0)},
         InvalidInput,
         "fakes must be a distribution that the shuffler draws from",
     ),
-    ("StringEstimate", {"achieved": 7}, InvalidInput, "achieved must be of type Guarantee, not int; …"),
-    ("StringEstimate.plot", {"level": 2.0}, InvalidInput, LEVEL),
-    ("StringEstimate.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
-    ("StringEstimate.from_json", {"text": 7}, InvalidInput, "text must be the JSON of an estimate as str or …"),
+    ("StringView.plot", {"level": 2.0}, InvalidInput, LEVEL),
+    ("StringView.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
     ("Plan.check_payload", {"payload": b""}, WireError, "the length of the payload must be 15, got 0"),
 ]
 CASES += [
-    (f"StringEstimate.{name}", {"level": 2.0}, InvalidInput, LEVEL)
-    for name in ("interval", "other", "columns", "to_arrow", "to_pandas", "to_polars", "to_document", "to_json")
+    (f"StringView.{name}", {"level": 2.0}, InvalidInput, LEVEL)
+    for name in ("interval", "other", "columns", "to_arrow", "to_pandas", "to_polars")
 ]

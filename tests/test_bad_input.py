@@ -34,7 +34,6 @@ from hubbub.errors import (
     TooLarge,
     WireError,
 )
-from hubbub.model.privacy import ODDS
 from hubbub.pipeline.records import Packed, SetBits
 from hubbub.planner import Constraints
 
@@ -58,13 +57,17 @@ COLLECTION = hb.Collection.from_values(["red", "blue", "red"], SCHEMA)
 REPORTS = hb.randomize(COLLECTION, PLAN)
 SHUFFLED = hb.shuffle(REPORTS)
 TALLY = hb.tally(SHUFFLED)
-ESTIMATE = hb.estimate(TALLY, PLAN)
+RESULT = hb.estimate(TALLY, PLAN)
+ESTIMATE: hb.LabelView = RESULT.question
 JOINT = hb.joint(SHUFFLED, PLAN, ["red", "blue"])
 LEDGER = hb.Ledger(budget=hb.Budget(9.0, 1e-6)).charge_protocol(FLIP, SCHEMA, 100)
 ONCE = hb.plan_from(SCHEMA, 1000, FLIP, delta=1e-6)
 CHARGE = hb.Charge.of(ONCE, collection="week 1")
-ROW, CELL = ESTIMATE["red"], JOINT["red"]
-SECOND = hb.estimate(TALLY, PLAN)
+CELL = JOINT["red"]
+SINGLE = dataclasses.replace(
+    ESTIMATE, labels=("red",), **{name: getattr(ESTIMATE, name)[:1] for name in ("values", "stderr", "unbiased")}
+)
+SECOND = hb.estimate(TALLY, PLAN).question
 COMPARISON = hb.compare(ESTIMATE, SECOND)
 SWAPPED, TWO_PLANS = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
 ROWS = np.array([[1], [4]], np.uint8)
@@ -137,22 +140,20 @@ SUBJECTS = {
     ),
     "Collection.ones": Subject(COLLECTION.ones, {"start": 0, "stop": 1}),
     "Collection.rows": Subject(COLLECTION.rows, {"start": 0, "stop": 1}),
-    "Comparison": Subject(hb.Comparison, fields(COMPARISON)),
-    "Comparison.plot": Subject(COMPARISON.plot, {"top": 3}),
+    "LabelComparison": Subject(hb.LabelComparison, fields(COMPARISON)),
+    "LabelComparison.columns": Subject(COMPARISON.columns, {"level": 0.9}),
+    "LabelComparison.plot": Subject(COMPARISON.plot, {"top": 3}),
     "ConditionalTable": Subject(hb.ConditionalTable, fields(JOINT.conditional({"red": True}))),
     "ConditionalTable.interval": Subject(JOINT.conditional({"red": True}).interval, {"level": 0.9}),
     "Cost": Subject(hb.Cost, fields(hb.cost(PLAN))),
-    "Estimate": Subject(hb.Estimate, fields(ESTIMATE)),
-    "Estimate.columns": Subject(ESTIMATE.columns, {"level": 0.9, "simultaneous": False}),
-    "Estimate.from_json": Subject(hb.Estimate.from_json, {"text": ESTIMATE.to_json()}),
-    "Estimate.interval": Subject(ESTIMATE.interval, {"level": 0.9, "simultaneous": False, "of": "collection"}),
-    "Estimate.population": Subject(ESTIMATE.population, {"level": 0.9, "simultaneous": False}),
-    "Estimate.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.9}),
-    "Estimate.to_document": Subject(ESTIMATE.to_document, {"level": 0.9, "simultaneous": False}),
-    "Estimate.to_json": Subject(ESTIMATE.to_json, {"level": 0.9}),
-    "Estimate.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.9}),
-    "Estimate.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.9}),
-    "Estimate.plot": Subject(ESTIMATE.plot, {"level": 0.9, "top": 3, "simultaneous": False}),
+    "LabelView": Subject(hb.LabelView, fields(ESTIMATE)),
+    "LabelView.columns": Subject(ESTIMATE.columns, {"level": 0.9, "simultaneous": False}),
+    "LabelView.interval": Subject(ESTIMATE.interval, {"level": 0.9, "simultaneous": False, "of": "people"}),
+    "LabelView.population": Subject(ESTIMATE.population, {"level": 0.9, "simultaneous": False}),
+    "LabelView.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.9}),
+    "LabelView.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.9}),
+    "LabelView.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.9}),
+    "LabelView.plot": Subject(ESTIMATE.plot, {"level": 0.9, "top": 3, "simultaneous": False}),
     "Fakes": Subject(hb.Fakes, dict(LAPLACE_FAKES)),
     "Fakes.binomial": Subject(hb.Fakes.binomial, {"trials": 2, "probability": 0.5}),
     "Fakes.from_document": Subject(hb.Fakes.from_document, {"value": LAPLACE_FAKES, "what": "the fakes"}),
@@ -169,10 +170,6 @@ SUBJECTS = {
     "Joint.to_polars": Subject(JOINT.to_polars, {"level": 0.9}),
     "JointCell": Subject(hb.JointCell, fields(CELL)),
     "JointCell.interval": Subject(CELL.interval, {"level": 0.9}),
-    "LabelComparison": Subject(hb.LabelComparison, fields(COMPARISON["red"])),
-    "LabelEstimate": Subject(hb.LabelEstimate, fields(ROW)),
-    "LabelEstimate.interval": Subject(ROW.interval, {"level": 0.9, "of": "population"}),
-    "LabelEstimate.population": Subject(ROW.population, {"level": 0.9}),
     "Joint.conditional": Subject(JOINT.conditional, {"given": {"red": True}}),
     "Joint.interval": Subject(JOINT.interval, {"level": 0.9, "simultaneous": False}),
     "Joint.marginal": Subject(JOINT.marginal, {"labels": ["red"]}),
@@ -219,7 +216,6 @@ SUBJECTS = {
             "delta": 1e-6,
             "honest_fraction": 1.0,
             "trust": "shuffling",
-            "rigorous": False,
         },
     ),
     "achieved_guarantee": Subject(hb.achieved_guarantee, {"tally": TALLY, "plan": PLAN}),
@@ -257,14 +253,14 @@ SUBJECTS = {
     "Survey.from_toml": Subject(hb.Survey.from_toml, {"text": '[questions.a]\nkind = "flag"'}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
     "plan": Subject(hb.plan, {**REQUEST, "family": None}),
-    "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
-    "best_epsilon": Subject(
-        hb.best_epsilon,
+    "solve": Subject(
+        hb.solve,
         {
-            **{k: v for k, v in REQUEST.items() if k not in ("budget", "epsilon")},
+            **{k: v for k, v in REQUEST.items() if k not in ("n", "budget")},
             **GOAL,
+            **dict.fromkeys(("n", "margin", "points", "stderr", "precision")),
+            "epsilon": 1.0,
             "delta": 1e-6,
-            "stderr": None,
         },
     ),
     "plan_from": Subject(
@@ -281,7 +277,7 @@ SUBJECTS = {
             "total_delta": None,
         },
     ),
-    "pool": Subject(hb.pool, {"estimates": [ESTIMATE, SECOND]}),
+    "pool": Subject(hb.pool, {"results": [ESTIMATE, SECOND]}),
     "randomize": Subject(hb.randomize, {"collection": COLLECTION, "plan": PLAN, "fakes": None, "entropy": os.urandom}),
     "shuffle": Subject(hb.shuffle, {"reports": REPORTS, "plan": PLAN, "entropy": os.urandom, "fast": False}),
     "tally": Subject(hb.tally, {"reports": SHUFFLED}),
@@ -662,7 +658,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("plan_from", {"trust": "no"}, InvalidInput, "trust must be …"),
     *[
         (verb, case, error, message)
-        for verb in ("plan", "frontier", "frontier_by_family", "outline", "smallest_n", "best_epsilon")
+        for verb in ("plan", "frontier", "frontier_by_family", "outline", "solve")
         for case, error, message in (
             (
                 {"schema": 5},
@@ -705,20 +701,9 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"within": "10%"}, InvalidInput, "within must be a number in (0, 1], got '10%'"),
             ({"within": 10.0}, InvalidInput, "within must be in (0, 1], got 10.0"),
             ({"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
-            ({"precision": 0.1}, InvalidInput, "precision must be omitted if share and within are given"),
-            (
-                {"precision": None, "share": None, "within": None},
-                InvalidInput,
-                "precision must be given, or share and within",
-            ),
-            ({"stderr": 5.0}, InvalidInput, "stderr must be omitted if share and within are given"),
-            (
-                {"stderr": None, "share": None, "within": None},
-                InvalidInput,
-                "stderr must be given, or share and within",
-            ),
         )
-        if set(case) <= set(SUBJECTS[verb].arguments) and not (verb == "best_epsilon" and set(case) & {"n", "delta"})
+        if set(case) <= set(SUBJECTS[verb].arguments)
+        and not (verb == "solve" and set(case) & {"n", "epsilon", "delta"})
     ],
     *(
         (verb, {"deadline": wrong}, InvalidInput, message)
@@ -755,17 +740,35 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("FamilyPlan", {"plan": hb.Outline(**OUTLINE)}, InvalidInput, "plan must be of type Plan, not Outline; …"),
     ("FamilyPlan", {"reason": ""}, InvalidInput, "reason must be given if there is no plan, and only then, got ''"),
     ("FamilyPlan", {"plan": PLAN, "late": True, "reason": ""}, InvalidInput, "late must be False if …"),
-    ("best_epsilon", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
-    ("best_epsilon", {"delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
+    ("solve", {"n": 0, "epsilon": None}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+    ("solve", {"n": 100}, InvalidInput, "n or epsilon must be given, and the other one omitted: it is found"),
+    ("solve", {"epsilon": None}, InvalidInput, "n or epsilon must be given, and the other one omitted: it is found"),
+    ("solve", {"n": 100, "epsilon": None, "delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
+    ("solve", {"delta": 1}, InvalidInput, "delta must be in [0, 1), got 1.0"),
+    *(
+        ("solve", case, InvalidInput, "one goal must be given: share and within, margin, points, stderr or precision")
+        for case in ({"precision": 0.1}, {"stderr": 5.0}, {"share": None, "within": None})
+    ),
+    *(
+        ("solve", {"share": None, "within": None, **case}, InvalidInput, message)
+        for case, message in (
+            ({"points": 2.0}, "points must be in (0, 1), got 2.0"),
+            ({"precision": "1%"}, "precision must be a number in (0, 1), got '1%'"),
+            ({"stderr": 0.0}, "stderr must be finite and above 0, got 0.0"),
+            ({"margin": 0.0}, "margin must be finite and above 0, got 0.0"),
+            ({"stderr": 5.0}, "stderr must be given with n; give precision, a share of n, to find n"),
+            ({"margin": 5.0}, "margin must be given with n; give points, a share of n, to find n"),
+        )
+    ),
     (
-        "best_epsilon",
-        {"n": 100, "share": 0.001},
+        "solve",
+        {"n": 100, "epsilon": None, "share": 0.001},
         Infeasible,
         "100 people cannot measure a label held by 0.1% of the people within ±50% at the 90% level: …",
     ),
     *(
         (name, {"weights": wrong}, InvalidInput, f"weights must {must}")
-        for name in ("best_epsilon", "frontier", "frontier_by_family", "outline", "plan", "smallest_n")
+        for name in ("frontier", "frontier_by_family", "outline", "plan", "solve")
         for wrong, must in (
             (7, "be a mapping from questions to numbers, not int"),
             ({"colour": 1.0}, "be given for surveys only"),
@@ -820,13 +823,6 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("account", {"delta": "1e-6"}, InvalidInput, "delta must be a number in [0, 1), got '1e-6'"),
     ("account", {"honest_fraction": 0}, InvalidInput, "honest_fraction must be in (0, 1], got 0.0"),
     ("account", {"trust": None}, InvalidInput, "trust must be …"),
-    ("account", {"rigorous": 1}, InvalidInput, "rigorous must be True or False, got 1"),
-    (
-        "account",
-        {"rigorous": True},
-        InvalidInput,
-        "rigorous must be False except for shuffled single bits in one copy without fakes, got True",
-    ),
     (
         "account",
         {"schema": BITS, "protocol": hb.Protocol(0.1, release="category")},
@@ -974,7 +970,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Plan", {"total": BUDGET}, InvalidInput, "total must be of type Total, not Budget"),
     ("Plan", {"curve": 7}, InvalidInput, "curve must be of type PrivacyCurve, not int"),
     ("Plan", {"odds": 0.6}, InvalidInput, "odds must be of type Odds, not float"),
-    *(("Odds", {name: 0.4}, InvalidInput, f"{name} must be in [1/2, 1], got 0.4") for name in ODDS),
+    *(("Odds", {name: 0.4}, InvalidInput, f"{name} must be in [1/2, 1], got 0.4") for name in PLAN.odds.to_document()),
     ("Odds.from_document", {"value": 1}, WireError, "the odds must be an object with exactly the keys …"),
     (
         "Odds.from_document",
@@ -1546,108 +1542,82 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         InvalidInput,
         "labels must be distinct labels of the schema (3 labels: red, green, …)",
     ),
-    ("Estimate", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
-    ("Estimate", {"values": None}, InvalidInput, "values must be a vector of 3 float64 values, not None"),
+    ("LabelView", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
+    ("LabelView", {"values": None}, InvalidInput, "values must be a vector of 3 float64 values, not None"),
     (
-        "Estimate",
+        "LabelView",
         {"stderr": np.ones(2)},
         InvalidInput,
         "stderr must be a vector of 3 float64 values, not float64 of shape (2,)",
     ),
-    ("Estimate", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
-    ("Estimate", {"one_choice": 1}, InvalidInput, "one_choice must be True or False, got 1"),
+    ("LabelView", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("LabelView", {"one_choice": 1}, InvalidInput, "one_choice must be True or False, got 1"),
     (
-        "Estimate",
+        "LabelView",
         {"unbiased": np.ones((3, 1))},
         InvalidInput,
         "unbiased must be a vector of 3 float64 values, not float64 of shape (3, 1)",
     ),
-    ("Estimate", {"noise": "normal"}, InvalidInput, "noise must be of type CountNoise, not str"),
-    ("Estimate", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
-    (
-        "Estimate",
-        {"achieved": 1.0},
-        InvalidInput,
-        "achieved must be of type Guarantee, not float; hubbub.account returns one",
-    ),
+    ("LabelView", {"noise": "normal"}, InvalidInput, "noise must be of type CountNoise, not str"),
     *[
         (f"{name}.{method}", {"level": 2}, InvalidInput, "level must be in (0, 1), got 2.0")
-        for name in ("Estimate", "Joint")
+        for name in ("LabelView", "Joint")
         for method in ("columns", "to_arrow", "to_pandas", "to_polars")
     ],
-    ("Estimate.columns", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
-    ("Estimate.population", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
-    ("Estimate.population", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
-    ("Estimate.to_document", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
-    ("Estimate.to_document", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
-    ("Estimate.to_json", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
-    ("Estimate.from_json", {"text": 5}, InvalidInput, "text must be the JSON of an estimate as str or bytes, not int"),
-    ("Estimate.from_json", {"text": "{"}, WireError, "the estimate must be JSON in UTF-8"),
+    ("LabelView.columns", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
+    ("LabelView.population", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
+    ("LabelView.population", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
     (
-        "Estimate.from_json",
-        {"text": PLAN.to_json()},
+        "Result.from_json",
+        {"text": RESULT.to_json().replace("result 3", "result 7")},
         WireError,
-        "the estimate must be an object with exactly the keys format, plan, people, …",
+        "the format of the result must be 'hubbub result 3'",
     ),
     (
-        "Estimate.from_json",
-        {"text": ESTIMATE.to_json().replace("estimate 1", "estimate 7")},
+        "Result.from_json",
+        {"text": RESULT.to_json().replace('"people": 3', '"people": -3')},
         WireError,
-        "the format of the estimate must be 'hubbub estimate 1'",
+        "in the counts of attribute 1 of the result: n must be a whole number of at least 0, got -3",
     ),
     (
-        "Estimate.from_json",
-        {"text": ESTIMATE.to_json().replace('"people": 3', '"people": -3')},
-        WireError,
-        "in the estimate: n must be a whole number of at least 0, got -3",
-    ),
-    (
-        "Estimate.from_json",
-        {"text": ESTIMATE.to_json().replace('"gain": ', '"gain": -')},
+        "Result.from_json",
+        {"text": RESULT.to_json().replace('"gain": ', '"gain": -')},
         WireError,
         "in the noise of the estimate: gain must be finite and above 0, got …",
     ),
-    ("Estimate.interval", {"of": "world"}, InvalidInput, "of must be 'collection' or 'population', got 'world'"),
-    ("LabelEstimate", {"label": 3}, InvalidInput, "label must be of type str, not int"),
-    ("LabelEstimate", {"value": NAN}, InvalidInput, "value must be a finite number, got nan"),
-    ("LabelEstimate", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
-    ("LabelEstimate", {"detectable": 1}, InvalidInput, "detectable must be True or False, got 1"),
-    (
-        "LabelEstimate",
-        {"estimate": None},
-        InvalidInput,
-        "estimate must be of type Estimate, not None; hubbub.estimate returns one",
-    ),
-    ("LabelEstimate.interval", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("LabelEstimate.interval", {"of": 1}, InvalidInput, "of must be 'collection' or 'population', got 1"),
-    ("LabelEstimate.population", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("pool", {"estimates": 5}, InvalidInput, "estimates must be a list of estimates, not int"),
-    ("pool", {"estimates": []}, InvalidInput, "estimates must contain at least one estimate"),
+    ("LabelView.interval", {"of": "world"}, InvalidInput, "of must be 'people' or 'population', got 'world'"),
+    ("Figure", {"value": NAN}, InvalidInput, "value must be a finite number, got nan"),
+    ("Figure", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
+    ("Figure", {"detectable": 1}, InvalidInput, "detectable must be True or False, got 1"),
+    ("Figure.interval", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("Figure.interval", {"of": 1}, InvalidInput, "of must be 'people' or 'population', got 1"),
+    ("pool", {"results": 5}, InvalidInput, "results must be a list of results, not int"),
+    ("pool", {"results": []}, InvalidInput, "results must contain at least one result"),
     (
         "pool",
-        {"estimates": [TALLY]},
+        {"results": [TALLY]},
         InvalidInput,
-        "every one of estimates must be of type Estimate, not Tally; hubbub.estimate returns one",
+        "every one of results must be of type Result, not Tally; hubbub.estimate returns one",
     ),
     (
         "pool",
-        {"estimates": [ESTIMATE, ESTIMATE]},
+        {"results": [ESTIMATE, ESTIMATE]},
         InvalidInput,
-        "estimates must be of different people, but one of them is given twice",
+        "results must be of different people, but one of them is given twice",
     ),
     (
         "pool",
-        {"estimates": [ESTIMATE, ROW.estimate]},
+        {"results": [ESTIMATE, SINGLE]},
         InvalidInput,
-        "estimates must have the same labels (3 labels: red, green, …; 1 label: red)",
+        "results must have the same labels (3 labels: red, green, …; 1 label: red)",
     ),
-    ("compare", {"a": TALLY}, InvalidInput, "a must be of type Estimate, not Tally; hubbub.estimate returns one"),
-    ("compare", {"b": None}, InvalidInput, "b must be of type Estimate, not None; hubbub.estimate returns one"),
+    ("compare", {"a": TALLY}, InvalidInput, "a must be of type Result, not Tally; hubbub.estimate returns one"),
+    ("compare", {"b": None}, InvalidInput, "b must be of type LabelView, not None"),
     (
         "compare",
         {"b": ESTIMATE},
         InvalidInput,
-        "a and b must be of different people, but they are the same estimate",
+        "a and b must be of different people, but they are the same result",
     ),
     ("compare", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("compare", {"correction": "bonferroni"}, InvalidInput, "correction must be 'none' or 'holm', got 'bonferroni'"),
@@ -1662,23 +1632,20 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("compare_power", {"n_a": 0}, InvalidInput, "n_a must be a whole number in [1, 10,000,000,000], got 0"),
     ("compare_power", {"n_b": 1.5}, InvalidInput, "n_b must be a whole number in [1, 10,000,000,000], got 1.5"),
     ("compare_power", {"significance": 0}, InvalidInput, "significance must be in (0, 1), got 0.0"),
-    ("Comparison", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
-    *[
-        ("Comparison", {name: None}, InvalidInput, f"{name} must be a vector of 3 float64 values, not None")
-        for name in ("share_a", "share_b", "stderr", "low", "high", "p_value")
-    ],
-    ("Comparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
-    ("Comparison", {"n_a": 0}, InvalidInput, "n_a must be a whole number of at least 1, got 0"),
-    ("Comparison", {"n_b": None}, InvalidInput, "n_b must be a whole number of at least 1, got None"),
-    ("Comparison", {"correction": None}, InvalidInput, "correction must be 'none' or 'holm', got None"),
-    ("Comparison.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
-    ("LabelComparison", {"label": None}, InvalidInput, "label must be of type str, not None"),
-    *[
-        ("LabelComparison", {name: INF}, InvalidInput, f"{name} must be a finite number, got inf")
-        for name in ("share_a", "share_b", "difference", "low", "high")
-    ],
-    ("LabelComparison", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
-    ("LabelComparison", {"p_value": 2}, InvalidInput, "p_value must be in [0, 1], got 2.0"),
+    ("LabelComparison", {"a": None}, InvalidInput, "a must be of type LabelView, not None"),
+    ("LabelComparison", {"b": 7}, InvalidInput, "b must be of type LabelView, not int"),
+    (
+        "LabelComparison",
+        {"adjusted": 0.5},
+        InvalidInput,
+        "adjusted must be a vector of 3 float64 values, not float",
+    ),
+    ("LabelComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("LabelComparison", {"correction": None}, InvalidInput, "correction must be 'none' or 'holm', got None"),
+    ("LabelComparison.columns", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("Tally", {"strings": ["a"]}, InvalidInput, "strings must be a tuple of the bodies of strings"),
+    ("LabelComparison.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
+    ("Difference", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
     ("ConditionalTable", {"labels": "blue"}, InvalidInput, "labels must be a tuple of strings, not str"),
     ("ConditionalTable", {"values": None}, InvalidInput, "values must be a vector of 2 float64 values, not None"),
     ("ConditionalTable", {"stderr": None}, InvalidInput, "stderr must be a vector of 2 float64 values, not None"),
@@ -1690,14 +1657,14 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("JointCell", {"index": 4}, InvalidInput, "index must be a whole number in [0, 3], got 4"),
     ("JointCell", {"table": None}, InvalidInput, "table must be of type Joint, not None"),
     ("JointCell.interval", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("Estimate", {"remark": None}, InvalidInput, "remark must be of type str, not None"),
-    ("Estimate.interval", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
-    ("Estimate.interval", {"level": "95 %"}, InvalidInput, "level must be a number in (0, 1), got '95 %'"),
-    ("Estimate.interval", {"simultaneous": "yes"}, InvalidInput, "simultaneous must be True or False, got 'yes'"),
-    ("Estimate.plot", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
-    ("Estimate.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
-    ("Estimate.plot", {"top": None}, InvalidInput, "top must be a whole number of at least 1, got None"),
-    ("Estimate.plot", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
+    ("LabelView", {"remark": None}, InvalidInput, "remark must be of type str, not None"),
+    ("LabelView.interval", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
+    ("LabelView.interval", {"level": "95 %"}, InvalidInput, "level must be a number in (0, 1), got '95 %'"),
+    ("LabelView.interval", {"simultaneous": "yes"}, InvalidInput, "simultaneous must be True or False, got 'yes'"),
+    ("LabelView.plot", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("LabelView.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
+    ("LabelView.plot", {"top": None}, InvalidInput, "top must be a whole number of at least 1, got None"),
+    ("LabelView.plot", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
     ("Joint", {"labels": "red"}, InvalidInput, "labels must be a tuple of strings, not str"),
     (
         "Joint",
@@ -1773,7 +1740,7 @@ ALIASES = {
     "edges": r"edges?",
     "levels": r"levels?",
     "value": r"the \w+|value",
-    "text": r"text|a survey file|the plan|the ledger|the estimate|the noise of the estimate",
+    "text": r"text|a survey file|the plan|the ledger|the (?:result|counts of .*|noise of the estimate)",
     "values": r"values|record \d",
     "rows": r"rows|record \d",
     "records": r"records|indices",
@@ -1856,12 +1823,13 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 
+SEARCHES = {"frontier", "frontier_by_family", "solve"}
+"""Searches of seconds; ``plan`` reads the same arguments."""
+
+
 @pytest.mark.parametrize(
     "subject",
-    [
-        pytest.param(subject, marks=[pytest.mark.long] if subject in {"best_epsilon", "smallest_n"} else [])
-        for subject in SUBJECTS
-    ],
+    [pytest.param(subject, marks=[pytest.mark.long] if subject in SEARCHES else []) for subject in SUBJECTS],
 )
 def test_poison(subject: str) -> None:
     """Every argument accepts a value, or raises an error of hubbub with a readable message."""
@@ -1882,7 +1850,13 @@ def test_poison(subject: str) -> None:
 
 UNCHECKED = {"what", "coin", "read"}
 """Arguments that only appear in messages, or that hubbub itself passes on."""
-INTERNAL = {"ScaleEstimate.errors", "ScaleEstimate.shares", "ScaleEstimate.single_quantile"}
+INTERNAL = {
+    "LabelView.from_document",
+    "ScaleView.errors",
+    "ScaleView.shares",
+    "ScaleView.single_quantile",
+    "StringView.from_document",
+}
 """Methods for other modules of hubbub."""
 EXCEPTIONS = {
     name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)

@@ -40,7 +40,6 @@ _OPTIONAL = "by exception: an optional extra, imported unmodified and not redist
 EXCEPTIONS: Mapping[str, tuple[str, str]] = {
     "psycopg": ("LGPL-3.0-only", _OPTIONAL),
     "psycopg-binary": ("LGPL-3.0-only", _OPTIONAL),
-    "python-flint": ("MIT AND LGPL-3.0-or-later", _OPTIONAL),
 }
 """Packages that are allowed another licence: the licence as the inventory states it, and why."""
 

@@ -32,8 +32,8 @@ from benchmarks.services import intake, release, scale
 from benchmarks.services.processes import say
 from hubbub.service.runtime.workers import Workers
 
-Measure = Callable[[Path, Workers, float], dict[str, object]]
-PARTS: Mapping[str, tuple[Measure, tuple[str, ...]]] = {
+Figure = Callable[[Path, Workers, float], dict[str, object]]
+PARTS: Mapping[str, tuple[Figure, tuple[str, ...]]] = {
     "sqlite": (
         intake.measure_sqlite,
         ("sqlite_singles_per_s", "sqlite_hundreds_per_s", "sqlite_hundreds_vs_open_limit", "overload_share"),
@@ -63,7 +63,7 @@ def selected(names: str) -> list[str]:
 
 
 def measure(parts: list[str], folder: Path, size: float) -> dict[str, object]:
-    """Measure these parts, each in a folder of its own."""
+    """Figure these parts, each in a folder of its own."""
     figures: dict[str, object] = {}
     with Workers(2) as workers:
         for part in parts:

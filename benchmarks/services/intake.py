@@ -41,7 +41,7 @@ def opening_limit(workers: Workers, bench: Bench, count: int) -> float:
 
 
 def measure_sqlite(folder: Path, workers: Workers, scale: float) -> dict[str, object]:
-    """Measure the shuffler on SQLite: singles, hundreds, and a thousand connections of hundreds."""
+    """Figure the shuffler on SQLite: singles, hundreds, and a thousand connections of hundreds."""
     singles, hundreds = int(60_000 * scale), int(100_000 * scale)
     with Bench(folder, workers).running() as bench:
         send = Sender(bench, [bench.url])
@@ -77,7 +77,7 @@ def measure_sqlite(folder: Path, workers: Workers, scale: float) -> dict[str, ob
 
 
 def measure_copies(folder: Path, workers: Workers, scale: float) -> dict[str, object]:
-    """Measure the shuffler with four copies per person."""
+    """Figure the shuffler with four copies per person."""
     with Bench(folder, workers, plan=COPIES).running() as bench:
         send = Sender(bench, [bench.url])
         send(1000, 100, 8)
@@ -90,7 +90,7 @@ def measure_copies(folder: Path, workers: Workers, scale: float) -> dict[str, ob
 
 
 def measure_postgres(folder: Path, workers: Workers, scale: float) -> dict[str, object]:
-    """Measure one shuffler process that does everything on PostgreSQL."""
+    """Figure one shuffler process that does everything on PostgreSQL."""
     with postgres(folder / "postgres") as (url, _), Bench(folder, workers, store=url).running() as bench:
         send = Sender(bench, [bench.url])
         send(1000, 1, 8)

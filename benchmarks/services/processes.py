@@ -21,13 +21,12 @@ from hubbub.model.protocol import Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
 from hubbub.service.provision import CONTRACT, free_port
-from hubbub.service.runtime.admin_client import SETTINGS
+from hubbub.service.runtime.admin import SETTINGS
 from hubbub.service.runtime.process import ADDRESSES
-from hubbub.service.runtime.reference import settings_file
-from hubbub.service.runtime.workers import Workers
+from hubbub.service.runtime.settings import settings_file
+from hubbub.service.runtime.workers import Workers, seal_reports
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keylist import PublicKey
-from hubbub.service.task.sealing_batch import seal_reports
 
 PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
 _SHARED = ("credentials", "identity", "tickets")

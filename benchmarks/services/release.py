@@ -21,7 +21,7 @@ _PROGRESS = "SELECT state, EXISTS (SELECT 1 FROM blocks WHERE bucket = 1) FROM b
 
 
 def measure_release(folder: Path, workers: Workers, scale: float) -> dict[str, object]:
-    """Measure latencies under a constant load, before and while a bucket of a million slots is released.
+    """Figure latencies under a constant load, before and while a bucket of a million slots is released.
 
     The last uploads before the release make the bucket large enough for it. It ends when the batch is ready
     to be delivered and the bundles it was made of are deleted. The analyzer is stopped meanwhile: in practice, it has a

@@ -40,13 +40,11 @@ if _typing.TYPE_CHECKING:
     from hubbub.pipeline.records import Collection
     from hubbub.pipeline.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.pipeline.shuffle import shuffle
-    from hubbub.pipeline.string_tallies import StringTally, tally_strings
     from hubbub.pipeline.tally import tally
     from hubbub.planner import (
         Cost,
         FamilyPlan,
         Outline,
-        best_epsilon,
         cost,
         frontier,
         frontier_by_family,
@@ -54,28 +52,27 @@ if _typing.TYPE_CHECKING:
         outline,
         plan,
         plan_from,
-        smallest_n,
+        solve,
     )
-    from hubbub.results.comparisons import (
+    from hubbub.results.compare import (
         Comparison,
         Difference,
         LabelComparison,
         NumberComparison,
         ScaleComparison,
-        SurveyComparison,
         compare,
         compare_power,
-        pool,
     )
-    from hubbub.results.counts import Estimate, LabelEstimate
-    from hubbub.results.cross import CrossEstimate
-    from hubbub.results.estimate import achieved_guarantee, estimate, estimate_survey, joint
+    from hubbub.results.cross import CrossView
+    from hubbub.results.estimate import achieved_guarantee, estimate, joint
+    from hubbub.results.figures import Figure
     from hubbub.results.joint import ConditionalTable, Joint, JointCell
-    from hubbub.results.measures import Measure
-    from hubbub.results.numbers import NumberEstimate
-    from hubbub.results.scales import ScaleEstimate
-    from hubbub.results.strings import StringCount, StringEstimate, estimate_strings
-    from hubbub.results.surveys import SurveyEstimate
+    from hubbub.results.labels import LabelView
+    from hubbub.results.numbers import NumberView
+    from hubbub.results.pool import pool
+    from hubbub.results.result import Result
+    from hubbub.results.scales import ScaleView
+    from hubbub.results.strings import StringView
 
 __version__ = "0.2.0.dev0"
 
@@ -95,13 +92,11 @@ _MODULES = {
     "pipeline.records": ("Collection",),
     "pipeline.reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "pipeline.shuffle": ("shuffle",),
-    "pipeline.string_tallies": ("StringTally", "tally_strings"),
     "pipeline.tally": ("tally",),
     "planner": (
         "Cost",
         "FamilyPlan",
         "Outline",
-        "best_epsilon",
         "cost",
         "frontier",
         "frontier_by_family",
@@ -109,28 +104,27 @@ _MODULES = {
         "outline",
         "plan",
         "plan_from",
-        "smallest_n",
+        "solve",
     ),
-    "results.comparisons": (
+    "results.compare": (
         "Comparison",
         "Difference",
         "LabelComparison",
         "NumberComparison",
         "ScaleComparison",
-        "SurveyComparison",
         "compare",
         "compare_power",
-        "pool",
     ),
-    "results.counts": ("Estimate", "LabelEstimate"),
-    "results.cross": ("CrossEstimate",),
-    "results.estimate": ("achieved_guarantee", "estimate", "estimate_survey", "joint"),
+    "results.cross": ("CrossView",),
+    "results.estimate": ("achieved_guarantee", "estimate", "joint"),
+    "results.figures": ("Figure",),
     "results.joint": ("ConditionalTable", "Joint", "JointCell"),
-    "results.measures": ("Measure",),
-    "results.numbers": ("NumberEstimate",),
-    "results.scales": ("ScaleEstimate",),
-    "results.strings": ("StringCount", "StringEstimate", "estimate_strings"),
-    "results.surveys": ("SurveyEstimate",),
+    "results.labels": ("LabelView",),
+    "results.numbers": ("NumberView",),
+    "results.pool": ("pool",),
+    "results.result": ("Result",),
+    "results.scales": ("ScaleView",),
+    "results.strings": ("StringView",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -151,13 +145,13 @@ __all__ = [
     "ConditionalTable",
     "Cost",
     "Cross",
-    "CrossEstimate",
+    "CrossView",
     "Difference",
     "EntropyFailure",
-    "Estimate",
     "Fakes",
     "FalseClaim",
     "FamilyPlan",
+    "Figure",
     "Flag",
     "Guarantee",
     "HubbubError",
@@ -167,14 +161,13 @@ __all__ = [
     "Joint",
     "JointCell",
     "LabelComparison",
-    "LabelEstimate",
+    "LabelView",
     "Ledger",
     "LedgerDamaged",
-    "Measure",
     "Noise",
     "Number",
     "NumberComparison",
-    "NumberEstimate",
+    "NumberView",
     "Odds",
     "Outline",
     "Plan",
@@ -184,18 +177,15 @@ __all__ = [
     "Protocol",
     "QuestionError",
     "Reports",
+    "Result",
     "Scale",
     "ScaleComparison",
-    "ScaleEstimate",
+    "ScaleView",
     "Schema",
     "SealError",
     "Several",
-    "StringCount",
-    "StringEstimate",
-    "StringTally",
+    "StringView",
     "Survey",
-    "SurveyComparison",
-    "SurveyEstimate",
     "Tally",
     "Text",
     "TooLarge",
@@ -203,7 +193,6 @@ __all__ = [
     "WireError",
     "account",
     "achieved_guarantee",
-    "best_epsilon",
     "calibrate",
     "chance_shown",
     "compare",
@@ -211,8 +200,6 @@ __all__ = [
     "cost",
     "count_shown",
     "estimate",
-    "estimate_strings",
-    "estimate_survey",
     "frontier",
     "frontier_by_family",
     "joint",
@@ -224,9 +211,8 @@ __all__ = [
     "question_errors",
     "randomize",
     "shuffle",
-    "smallest_n",
+    "solve",
     "tally",
-    "tally_strings",
 ]
 
 

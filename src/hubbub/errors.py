@@ -146,7 +146,7 @@ class ProgramFailure(HubbubError):
 class Problem(HubbubError):
     """A request that a service rejects; ``name`` is machine-readable, ``index`` is a bundle's position, from 0.
 
-    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.problems`.
+    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.http`.
 
     >>> print(Problem("busy", "the queue is full", retry_after=2))
     busy: the queue is full
@@ -257,12 +257,12 @@ _ORIGINS = {
     "Batch": "hubbub.io.reports.read_reports returns one",
     "Budget": "for example Budget(1.0, 1e-6)",
     "Collection": "create one with Collection.from_values",
-    "Estimate": "hubbub.estimate returns one",
     "Guarantee": "hubbub.account returns one",
     "Plan": "hubbub.plan and hubbub.load_plan return one",
     "Protocol": "for example Protocol(0.1)",
     "Reports": "hubbub.randomize returns them",
     "Schema": "create one with Schema.one_hot, .bits, .at_most or .survey",
+    "Result": "hubbub.estimate returns one",
     "Tally": "hubbub.tally returns one",
 }
 """The functions that create objects of the public types."""

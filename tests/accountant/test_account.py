@@ -210,7 +210,6 @@ def test_sampler_and_accountant_share_one_grid() -> None:
         lambda: account(Protocol(0.1), "bits", 10, epsilon=1.0),  # type: ignore[arg-type]
         lambda: account(Protocol(0.1, release="category"), Schema.bits(3), 10, epsilon=1.0),
         lambda: account(Protocol(0.4, release="category"), Schema.one_hot(3), 10, epsilon=1.0),
-        lambda: account(Protocol(0.1), Schema.bits(2), 10, epsilon=1.0, rigorous=True),
         lambda: Protocol(0.5),
         lambda: Protocol(0.5 - 1e-16),
         lambda: Protocol(0.0),

@@ -33,7 +33,7 @@ def test_every_question_is_counted() -> None:
         ("type(one) is Flag", {"question"}),
         ("column.rule == 'any'", {"rule"}),
         ("rule in ('exactly one', 'text')", {"rule"}),
-        ("schema.questions is not None", {"schema"}),
+        ("schema.named", {"schema"}),
         ("len(schema.labels) > 2", set()),
     ],
 )

@@ -51,7 +51,13 @@ UPWARDS = [(lower.split(" | ")[0], upper.split(" | ")[-1]) for upper, lower in i
 SIDEWAYS = [pair for layer in LAYERS for pair in itertools.pairwise(layer.split(" | "))]
 OUTSIDE = {
     "hubbub.numeric.rounding": ["os", "time", "secrets", "pathlib", "cryptography"],
-    "hubbub.checker.fixed": ["numpy", "hubbub.accountant", "hubbub.numeric.binomial", "hubbub.model.plans"],
+    "hubbub.checker.fixed": [
+        "numpy",
+        "hubbub.accountant",
+        "hubbub.errors",
+        "hubbub.numeric.binomial",
+        "hubbub.model.plans",
+    ],
     "hubbub.lab.study": ["research", "examples", "tests", "docs"],
     "hubbub.documents": ["socket", "time", "sqlite3", "random"],
 }

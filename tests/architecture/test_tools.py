@@ -1,14 +1,19 @@
 """The release tools reject wrong wheels and licences, and the demonstration a port that is taken."""
 
 import socket
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from tools.check_wheel import check_contents
+from tools.check_wheel import ALONE, CHECKER, check_contents
 from tools.demo_studio import check_port
 from tools.licences import Component, read_components, refused, table
 
+import hubbub as hb
+
+ROOT = Path(__file__).parents[2]
 GOOD = {
     "hubbub/__init__.py": "a = 1\nb = 2\n",
     "hubbub/py.typed": "",
@@ -23,6 +28,41 @@ def wheel(folder: Path, files: dict[str, str]) -> Path:
         for name, text in files.items():
             archive.writestr(name, text)
     return path
+
+
+def verifier(folder: Path, *, change: str = "", needs: str = "") -> Path:
+    path = folder / "hubbub_verify-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for source in CHECKER.glob("*.py"):
+            archive.writestr(f"hubbub_verify/{source.name}", source.read_text() + change)
+        archive.writestr("hubbub_verify/py.typed", "")
+        archive.writestr("hubbub_verify-1.dist-info/METADATA", needs)
+        archive.writestr("hubbub_verify-1.dist-info/licenses/LICENSE", "")
+    return path
+
+
+def test_the_verifier_is_the_checker_and_needs_nothing(tmp_path: Path) -> None:
+    assert check_contents(verifier(tmp_path))[0] == len(list(CHECKER.glob("*.py")))
+    with pytest.raises(ValueError, match="unchanged"):
+        check_contents(verifier(tmp_path, change="# changed\n"))
+    with pytest.raises(ValueError, match="not depend"):
+        check_contents(verifier(tmp_path, needs="Requires-Dist: numpy\n"))
+
+
+def test_the_verifier_is_built_offline_and_runs_alone(tmp_path: Path) -> None:
+    """The wheel is built without isolation, as by ``make build``, and run from the archive itself."""
+    tool = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path)]
+    subprocess.run([*tool, str(ROOT / "packages" / "verify")], check=True, capture_output=True, timeout=600)
+    (built,) = tmp_path.glob("*.whl")
+    assert built.name.startswith(f"hubbub_verify-{hb.__version__}-")
+    check_contents(built)
+    plan = tmp_path / "plan.json"
+    plan.write_text(hb.plan_from(hb.Schema.bits(1), 100, hb.Protocol(0.1), delta=1e-6).to_json())
+    script = f"import sys; sys.path.insert(0, {str(built)!r}); from hubbub_verify.__main__ import main; {ALONE}; main()"
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, str(plan)], check=True, capture_output=True, text=True, timeout=600
+    )
+    assert "verdict            confirmed\n" in found.stdout
 
 
 def test_a_good_wheel_is_counted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def peak() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Measure the peak number of bytes that a call allocates."""
+    """Figure the peak number of bytes that a call allocates."""
     tracemalloc.start()
 
     def measure(work: Callable[[], object]) -> int:

@@ -9,10 +9,9 @@ import pytest
 from tests.checker.plans import forged, rehashed
 
 import hubbub as hb
-from hubbub.checker import State, verify
+from hubbub.checker import State, WireError, verify
 from hubbub.checker.document import canonical
-from hubbub.errors import FalseClaim, WireError
-from hubbub.model.privacy import ODDS
+from hubbub.errors import FalseClaim
 
 BIT = hb.plan_from(hb.Schema.bits(1), 100, hb.Protocol(0.1), delta=1e-6)
 ONE = hb.plan_from(hb.Schema.bits(1), 1, hb.Protocol(0.1), delta=1e-3)
@@ -20,7 +19,7 @@ CLEAR = hb.plan_from(hb.Schema.one_hot(3), 50, hb.Protocol(0, 1, 100), delta=1e-
 HALF = hb.plan_from(hb.Schema.bits(1), 101, hb.Protocol(0.1), delta=1e-6, honest_fraction=0.5)
 Change = Callable[[dict[str, Any]], object]
 
-NO_ODDS = dict.fromkeys(ODDS, 1)
+NO_ODDS = dict.fromkeys(("round", "total", "local", "local_total"), 1)
 
 
 def _held(document: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +53,7 @@ REFUSED: list[tuple[str, hb.Plan, Change, str]] = [
 @pytest.mark.parametrize(("plan", "change", "reason"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED])
 def test_both_refuse(plan: hb.Plan, change: Change, reason: str) -> None:
     text = forged(plan, change)
-    with pytest.raises((WireError, FalseClaim)):
+    with pytest.raises((hb.WireError, FalseClaim)):
         hb.load_plan(text)
     with pytest.raises(WireError, match=reason):
         verify(text)
@@ -72,14 +71,14 @@ def test_numbers_of_plans_are_doubles() -> None:
     digits = canonical({key: part for key, part in document.items() if key != "id"}).replace("740992", "740993")
     other = json.dumps({**json.loads(digits), "id": hashlib.sha256(digits.encode()).hexdigest()})
     for reader in (hb.load_plan, verify):
-        with pytest.raises(WireError, match="digest"):
+        with pytest.raises((hb.WireError, WireError), match="digest"):
             reader(other)
 
 
 @pytest.mark.parametrize("text", [None, 7, {"format": "hubbub plan 3"}, bytearray(b"{}")])
 def test_other_types_are_refused(text: Any) -> None:
     for reader in (hb.load_plan, verify):
-        with pytest.raises(hb.errors.InvalidInput):
+        with pytest.raises((hb.InvalidInput, WireError)):
             reader(text)
 
 

@@ -17,7 +17,7 @@ from tests.checker.enumeration import Histogram, claim, convolve, hockey_stick, 
 from tests.checker.plans import forged, scaled
 
 import hubbub as hb
-from hubbub.checker import State, surveys, verify
+from hubbub.checker import State, WireError, surveys, verify
 from hubbub.checker import document as read
 from hubbub.checker.bounds import exceeds_pure
 from hubbub.checker.fixed import Masses, exp_bounds, log_bounds
@@ -25,7 +25,6 @@ from hubbub.checker.losses import Loss
 from hubbub.checker.questions import sizes
 from hubbub.checker.surveys import _Grid, _Survey
 from hubbub.checker.theorems import theorems
-from hubbub.errors import WireError
 from hubbub.model.protocol import Noise
 
 CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE
@@ -304,7 +303,7 @@ REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
 @pytest.mark.parametrize(("plan", "change", "reason"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED])
 def test_both_readers_refuse(plan: str, change: Callable[[Any], Any], reason: str) -> None:
     text = forged(PLANS[plan], change)
-    with pytest.raises(WireError):
+    with pytest.raises(hb.WireError):
         hb.Plan.from_json(text)
     with pytest.raises(WireError, match=reason):
         verify(text)

@@ -16,7 +16,7 @@ from hubbub.model.plans import Plan
 from hubbub.model.protocol import Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.service.issuer.app import add_key
+from hubbub.service.issuer import add_key
 from hubbub.service.provision import provision_all, ticket_key_path
 from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.task.admission import Admission, TicketKey

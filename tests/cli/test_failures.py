@@ -63,7 +63,9 @@ def prepare(folder: Path) -> None:
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
     (folder / "contract.json").write_text('{"contract": {"format": "hubbub contract 2"}, "signatures": {}}')
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
-    counts = hb.estimate(hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")).to_json()
+    counts = hb.estimate(
+        hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")
+    ).question.to_json()
     (folder / "counts.json").write_text(counts)
     (folder / "later.json").write_text(counts)
     (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))
@@ -329,6 +331,8 @@ BAD = [
     ("study --strings 0 -o out", USAGE),
     ("plan --one-hot 3 -n 1000 --stderr 0 --delta 1e-6 -o out", USAGE),
     ("plan --one-hot 3 --epsilon 1 --precision 7 --delta 1e-6 -o out", USAGE),
+    ("plan --one-hot 3 --epsilon 1 --points 7 --delta 1e-6 -o out", USAGE),
+    ("plan --one-hot 3 -n 1000 --margin 0 --delta 1e-6 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --honest 2 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-messages 0 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --min-q 0.5 -o out", USAGE),
@@ -347,7 +351,6 @@ BAD = [
     ("account --bits 3 -n 100 --q 0.1 --k 0 --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --release category --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --honest nan --delta 1e-6 -o out", USAGE),
-    ("account --bits 3 -n 100 --q 0.1 --delta 1e-6 --rigorous -o out", USAGE),
     ("account --bits 3 -n 100 --q 0.1 --m poisson:-1 --delta 1e-6 -o out", USAGE),
     ("account --bits 3 -n 0 --q 0.1 --delta 1e-6 -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --q 0.6 -o out", USAGE),

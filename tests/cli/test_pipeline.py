@@ -34,10 +34,11 @@ def answers(folder: Path, n: int) -> dict[str, int]:
 
 def agrees(record: dict[str, object], truth: dict[str, int]) -> bool:
     """Return True if every estimate is within six standard errors of the truth."""
-    counts = record["counts"]
-    assert isinstance(counts, list)
-    assert {row["label"] for row in counts} == set(truth)
-    return all(abs(row["value"] - truth[row["label"]]) <= 6 * row["stderr"] + 1 for row in counts)
+    table = record["table"]
+    assert isinstance(table, dict)
+    assert set(table["item"]) == set(truth)
+    rows = zip(table["item"], table["value"], table["stderr"], strict=True)
+    return all(abs(value - truth[item]) <= 6 * stderr + 1 for item, value, stderr in rows)
 
 
 MEASURED = """
@@ -214,11 +215,11 @@ def test_a_sum_with_unshuffled_files_states_the_local_figure(
 
 def test_options_of_estimate(folder: Path, run: Call) -> None:
     words = ("estimate", "mixed.hub", "--plan", "plan.json")
-    single = json.loads(run(*words, "--json").stdout)["counts"][0]
-    joint = json.loads(run(*words, "--simultaneous", "--json").stdout)["counts"][0]
-    assert joint["high"] - joint["low"] > single["high"] - single["low"]
+    single = json.loads(run(*words, "--json").stdout)["table"]
+    joint = json.loads(run(*words, "--simultaneous", "--json").stdout)["table"]
+    assert joint["high"][0] - joint["low"][0] > single["high"][0] - single["low"][0]
     record = json.loads(run(*words, "--consistent", "--json", "-o", "out.json", "--plot", "out.svg").stdout)
-    assert math.isclose(sum(row["value"] for row in record["counts"]), 1000)
+    assert math.isclose(sum(record["table"]["value"]), 1000)
     assert json.loads((folder / "out.json").read_text()) == record
     chart = (folder / "out.svg").read_text()
     assert "<svg" in chart
@@ -274,20 +275,25 @@ def test_the_extension_chooses_the_format(folder: Path, run: Call, form: str) ->
     """Regression: ``estimate -o est.csv`` wrote JSON."""
     words = ("estimate", "mixed.hub", "--plan", "plan.json")
     record = json.loads(run(*words, "--json", "-o", f"out.{form}").stdout)
-    names = ["label", "value", "stderr", "low", "high", "population_low", "population_high", "detectable"]
+    names = [
+        "question", "item", "people", "share", "unit", "value", "stderr", "low", "high", "population_low",
+        "population_high", "note", "n", "plan_id", "released",
+    ]  # fmt: skip
     if form == "csv":
         rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
         assert list(rows[0]) == names
-        assert [float(row["value"]) for row in rows] == [row["value"] for row in record["counts"]]
-        assert rows[0]["detectable"] == "1"
+        assert [float(row["value"]) for row in rows] == record["table"]["value"]
+        assert (rows[0]["note"], rows[0]["n"], rows[0]["plan_id"]) == ("", str(record["people"]), record["plan"])
     elif form == "parquet":
         table = pq.read_table("out.parquet")
         assert table.column_names == names
-        assert table.column("population_high").to_pylist() == [row["population_high"] for row in record["counts"]]
+        assert table.column("population_high").to_pylist() == record["table"]["population_high"]
+        about = json.loads(table.schema.metadata[b"hubbub"])
+        assert about == {name: record[name] for name in ("format", "plan", "people", "released", "guarantee")}
     elif form == "json":
         text = (folder / "out.json").read_text()
         assert json.loads(text) == record
-        again = hb.Estimate.from_json(text)
+        again = hb.Result.from_json(text)
         assert again.guarantee == hb.Guarantee.from_document(record["guarantee"])
     else:
         page = (folder / "out.html").read_text()
@@ -299,10 +305,8 @@ def test_the_extension_chooses_the_format(folder: Path, run: Call, form: str) ->
 def test_shrunk_counts(folder: Path, run: Call) -> None:
     words = ("estimate", "mixed.hub", "--plan", "plan.json", "--json")
     record = json.loads(run(*words, "--shrunk").stdout)
-    assert "James–Stein" in record["remark"]
-    assert [row["unbiased"] for row in record["counts"]] == [
-        row["value"] for row in json.loads(run(*words).stdout)["counts"]
-    ]
+    assert "James–Stein" in record["counts"][0]["remark"]
+    assert record["counts"][0]["unbiased"] == json.loads(run(*words).stdout)["table"]["value"]
 
 
 def test_compare(folder: Path, run: Call) -> None:
@@ -313,11 +317,13 @@ def test_compare(folder: Path, run: Call) -> None:
         assert run("estimate", "two.hub", "--plan", "plan.json", "-o", f"{name}.json").exit_code == 0
     words = ("compare", "before.json", "after.json")
     record = json.loads(run(*words, "--json", "--holm", "--plot", "out.svg").stdout)
-    found = {row["label"]: row for row in record["differences"]}
+    table = record["table"]
+    found = {item: {name: table[name][place] for name in table} for place, item in enumerate(table["item"])}
     assert record["correction"] == "holm"
     assert found["red"]["difference"] < 0 < found["green"]["difference"]
-    assert found["red"]["significant"]
-    assert found["red"]["low"] < -200 / 1100 < found["red"]["high"]
+    assert found["red"]["p_value"] <= 0.05
+    assert record["questions"][0]["significant"]
+    assert found["red"]["population_low"] < -200 / 1100 < found["red"]["population_high"]
     assert "<svg" in (folder / "out.svg").read_text()
     text = run(*words, "--top", "2").stdout
     assert "1,100 people in A and 1,100 in B" in text
@@ -325,10 +331,10 @@ def test_compare(folder: Path, run: Call) -> None:
     for form in ("csv", "parquet", "json", "html"):
         assert run(*words, "-o", f"out.{form}").exit_code == 0
     rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
-    assert [row["label"] for row in rows] == ["red", "green", "blue"]
+    assert [row["item"] for row in rows] == ["red", "green", "blue"]
     assert pq.read_table("out.parquet").num_rows == 3
     assert "Two batches compared" in (folder / "out.html").read_text()
-    assert json.loads((folder / "out.json").read_text())["format"] == "hubbub comparison 1"
+    assert json.loads((folder / "out.json").read_text())["format"] == "hubbub comparison 2"
 
 
 def test_labels_cannot_control_the_terminal(folder: Path, run: Call) -> None:

@@ -31,17 +31,21 @@ FIRST: dict[str, Any] = {
     "released": 1_894_233_600,
     "state": "committed",
     "people": 1050,
-    "labels": ["red", "[bold]green"],
-    "values": [700.25, 350.0],
-    "low": [650.0, 300.0],
-    "high": [750.0, 400.0],
+    "table": {
+        "item": ["red", "[bold]green"],
+        "unit": ["people", "people"],
+        "value": [700.25, 350.0],
+        "low": [650.0, 300.0],
+        "high": [750.0, 400.0],
+    },
     "guarantee": {"epsilon": 0.5, "delta": 1e-6},
     "round": 1,
     "spent": {"rounds": 1, "epsilon": 0.5, "delta": 1e-5},
     "total": {"rounds": 52, "epsilon": 2.75, "delta": 1e-5},
 }
 WITHHELD = {"batch": "02" * 16, "bucket": 4, "epoch": 104, "state": "withheld", "reason": "fewer than 1000 clients"}
-NEWEST = {**FIRST, "batch": "03" * 16, "bucket": 5, "epoch": 105, "values": [1.0, 2.0], "low": [0.0, 0.0]}
+LATEST = {**FIRST["table"], "value": [1.0, 2.0], "low": [0.0, 0.0]}
+NEWEST = {**FIRST, "batch": "03" * 16, "bucket": 5, "epoch": 105, "table": LATEST}
 GAP = {"first": 2, "last": 3, "bundles": 1200, "reason": "restored"}
 BATCHES = {str(one["batch"]): one for one in (NEWEST, WITHHELD, FIRST)}
 
@@ -114,7 +118,7 @@ def test_csv_has_a_row_per_batch_and_label(url: str, folder: Path) -> None:
     assert call("results", url, "--token", "token", "-o", "out.csv").exit_code == 0
     rows = list(csv.DictReader(io.StringIO((folder / "out.csv").read_text())))
     assert list(rows[0]) == list(COLUMNS)
-    assert [(row["bucket"], row["state"], row["label"], row["value"]) for row in rows] == [
+    assert [(row["bucket"], row["state"], row["item"], row["value"]) for row in rows] == [
         ("1", "committed", "red", "700.25"),
         ("1", "committed", "[bold]green", "350.0"),
         ("2", "gap", "", ""),
@@ -158,7 +162,7 @@ def test_results_without_the_optional_fields(folder: Path) -> None:
         assert table.exit_code == 0, table.stderr
         assert "inf" in table.stdout
         text = call("results", address, "--token", "token", "--format", "csv").stdout
-    assert text.splitlines()[1] == f"{TASK},,,,,,,{'01' * 16},committed,,,,,,,,inf,0.0,,,,"
+    assert text.splitlines()[1] == f"{TASK},,,,,,,{'01' * 16},committed,,,,,,,,,,,,inf,0.0,,,,"
 
 
 def test_refusals_are_reported(url: str, folder: Path) -> None:
@@ -185,7 +189,7 @@ def test_results_of_an_analyzer(folder: Path) -> None:
     with served(Listener("results", results_app(system.analyzer), "127.0.0.1:0")) as address:
         text = call("results", address, "--token", "token", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert {(row["task"], row["state"], row["people"]) for row in rows} == {(system.contract.id, "committed", "100")}
-    assert [row["label"] for row in rows] == [str(one) for one in range(8)]
-    assert max(rows, key=lambda row: float(row["value"]))["label"] == "1"
+    assert {(row["task"], row["state"], row["n"]) for row in rows} == {(system.contract.id, "committed", "100")}
+    assert [row["item"] for row in rows] == [str(one) for one in range(8)]
+    assert max(rows, key=lambda row: float(row["value"]))["item"] == "1"
     system.shut()

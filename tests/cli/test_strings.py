@@ -46,7 +46,7 @@ def test_from_values_to_results(tmp_path: Path, run: Run, plan: str, name: str) 
     assert run("shuffle", raw, "--plan", plan, "-o", mixed).exit_code == 0
     found = run("estimate", mixed, "--plan", plan, "--json")
     document = json.loads(found.stdout)
-    assert [one["string"] for one in document["counts"][:2]] in (
+    assert document["table"]["item"][:2] in (
         ["a crash", "another, worse\ncrash"],
         ["another, worse\ncrash", "a crash"],
     )
@@ -63,8 +63,8 @@ def test_directories_and_result_files(tmp_path: Path, run: Run, plan: str) -> No
     assert run("shuffle", raw, "--plan", plan, "-o", mixed).exit_code == 0
     for suffix in ("json", "csv", "parquet", "html"):
         assert run("estimate", mixed, "--plan", plan, "-o", f"{tmp_path}/e.{suffix}").exit_code == 0
-    assert hb.StringEstimate.from_json(Path(tmp_path, "e.json").read_text()).n == 150
-    assert Path(tmp_path, "e.csv").read_text().startswith("string,cut,value,stderr,low,high,sure\n")
+    assert hb.Result.from_json(Path(tmp_path, "e.json").read_text()).n == 150
+    assert Path(tmp_path, "e.csv").read_text().startswith("question,item,people,share,unit,value,stderr,low,high,")
     assert "a crash" in Path(tmp_path, "e.html").read_text()
     page = f"{tmp_path}/report.html"
     assert run("report", plan, f"{tmp_path}/e.json", "-o", page).exit_code == 0

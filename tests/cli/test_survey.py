@@ -11,7 +11,7 @@ from tests.report.structure import check_page
 
 import hubbub as hb
 from hubbub.errors import InvalidInput, PlanMismatch
-from hubbub.io.documents import read_estimate, write_plan
+from hubbub.io.documents import read_result, write_plan
 from hubbub.io.surveys import read_survey
 from hubbub.model.protocol import Noise
 
@@ -129,11 +129,11 @@ def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
 
-    def compare(request: hb.planner.Request, **rest: object) -> hb.planner.Comparison:
+    def search(request: hb.planner.Request, **rest: object) -> hb.planner.Search:
         seen.update(weights=request.weights, schema=request.schema)
         raise hb.Infeasible("stop here")
 
-    monkeypatch.setattr("hubbub.planner.compare", compare)
+    monkeypatch.setattr("hubbub.planner.Search.of", search)
     done = run(*["plan", "--survey", "survey.toml", "-n", "1000", "--epsilon", "1", "--delta", "1e-6"])
     assert done.exit_code == 3
     assert seen["weights"] == {"dark mode": 3.0}
@@ -162,12 +162,12 @@ def test_a_table_for_every_question(survey: Path, run: Call) -> None:
 
 def test_estimates_are_right(survey: Path, run: Call) -> None:
     run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "estimate.json")
-    found = read_estimate("estimate.json")
-    assert isinstance(found, hb.SurveyEstimate)
+    found = read_result("estimate.json")
+    assert isinstance(found, hb.Result)
     red, time, memory = found["colour"], found["load time"], found["memory"]
-    assert isinstance(red, hb.Estimate)
-    assert isinstance(time, hb.ScaleEstimate)
-    assert isinstance(memory, hb.NumberEstimate)
+    assert isinstance(red, hb.LabelView)
+    assert isinstance(time, hb.ScaleView)
+    assert isinstance(memory, hb.NumberView)
     truth = sum(row[0] == "red" for row in rows())
     assert abs(red["red"].value - truth) < 6 * red["red"].stderr
     low, high = time.median.interval(0.9999)
@@ -186,7 +186,7 @@ def test_results_as_files(survey: Path, run: Call) -> None:
     check_page((survey / "all.html").read_text(), 5)
     assert json.loads((survey / "all.json").read_text())["people"] == PEOPLE
     told = run("estimate", "mixed.hub", "--plan", "plan.json", "--json").stdout
-    assert json.loads(told)["format"] == "hubbub survey estimate 1"
+    assert json.loads(told)["format"] == "hubbub result 3"
     assert json.loads(run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "-").stdout)["people"] == PEOPLE
 
 
@@ -224,7 +224,7 @@ def test_two_weeks_are_compared(survey: Path, run: Call) -> None:
     done = run("compare", "one.json", "two.json", "-o", "changes.csv")
     assert done.exit_code == 0, done.output
     assert "questions that differ" in done.stdout
-    one, two = (hb.SurveyEstimate.from_json((survey / f"{name}.json").read_text()) for name in ("one", "two"))
+    one, two = (hb.Result.from_json((survey / f"{name}.json").read_text()) for name in ("one", "two"))
     found = hb.compare(one, two)
     assert {"colour", "load time"} <= set(found.significant)
     assert "memory" not in found.significant
@@ -245,13 +245,13 @@ def test_surveys_are_compared_with_surveys(survey: Path, run: Call) -> None:
     plan = hb.plan_from(flag, 2, hb.Protocol.survey(noise), delta=1e-6)
     people = hb.Collection.from_values({"a": [True, False]}, flag)
     tally = hb.tally(hb.shuffle(hb.randomize(people, plan), plan))
-    (survey / "flag.json").write_text(hb.estimate_survey(tally, plan).to_json())
+    (survey / "flag.json").write_text(hb.estimate(tally, plan).to_json())
     labels = hb.Schema.one_hot(["x", "y"])
     other = hb.plan_from(labels, 2, hb.Protocol(0.1), delta=1e-6)
     counted = hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(["x", "y"], labels), other), other))
     (survey / "labels.json").write_text(hb.estimate(counted, other).to_json())
     assert "must both be of surveys" in run("compare", "one.json", "labels.json").stderr
-    assert "surveys with the same questions" in run("compare", "one.json", "flag.json").stderr
+    assert "must be results of the same questions" in run("compare", "one.json", "flag.json").stderr
     for words in (("--question", "none"), ("--plot", "a.svg")):
         done = run("compare", "one.json", "flag.json", *words)
         assert done.exit_code == 2

@@ -64,4 +64,4 @@ def test_answers_of_a_file_become_results_by_question(tmp_path: Path, run: Call,
     assert rows["memory", "mean"]["unit"] == "MB"
     assert pq.read_table(tmp_path / "results.parquet").num_rows == len(rows)
     (result,) = json.loads(stored.stdout)["tasks"][0]["results"]
-    assert hb.SurveyEstimate.from_json(json.dumps(result["estimate"])).n == people
+    assert hb.Result.from_json(json.dumps(result)).n == people

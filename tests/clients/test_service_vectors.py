@@ -18,7 +18,7 @@ from hubbub.model.plans import Plan
 from hubbub.pipeline import device
 from hubbub.pipeline.device import encode
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import PREFIX
+from hubbub.service.runtime.http import PREFIX
 from hubbub.service.task import tokens
 from hubbub.service.task.contract import Contract, load_contract
 from hubbub.service.task.keylist import ExpiredKeys

@@ -126,9 +126,9 @@ def test_the_weight_of_a_device_in_a_survey_is_the_number_of_attributes() -> Non
     counts = np.array(honest.counts)
     counts[[green, no]] -= 1
     counts[red] += 2
-    before, after = (hb.estimate_survey(one, plan)["colour"] for one in (honest, replace(honest, counts=counts)))
-    assert isinstance(before, hb.Estimate)
-    assert isinstance(after, hb.Estimate)
+    before, after = (hb.estimate(one, plan)["colour"] for one in (honest, replace(honest, counts=counts)))
+    assert isinstance(before, hb.LabelView)
+    assert isinstance(after, hb.LabelView)
     moved = after.values[0] - before.values[0]
     assert 1.5 < moved <= 2
 
@@ -145,7 +145,7 @@ def test_the_weight_of_a_device_among_labels_that_add_up(protocol: Protocol, lab
         found.setflags(write=False)
         messages = n * protocol.k if protocol.sends_records else int(found.sum())
         own = hb.Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, smallest_batch=n, counts=found)
-        return hb.estimate(own, plan).values
+        return np.asarray(hb.estimate(own, plan).question.values)
 
     for sent in (0, protocol.k):
         moved = values(101, sent) - values(100, 0)

@@ -197,7 +197,7 @@ def test_missing_extras_are_named(plan: hb.Plan, tmp_path: Path, monkeypatch: py
             raise ImportError
         return import_module(name, package)
 
-    estimate = hb.estimate(hb.tally(reports(plan, 5)), plan)
+    estimate = hb.estimate(hb.tally(reports(plan, 5)), plan).question
     monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(MissingExtra, match=r"^Parquet needs the extra 'frames'"):
         write_reports(str(tmp_path / "out.parquet"), plan, [reports(plan, 5)])

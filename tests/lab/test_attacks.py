@@ -144,7 +144,7 @@ def test_bias_of_a_malicious_client_by_expectation(case: poisoning.Case) -> None
 
 def _estimate(plan: hb.Plan, counts: NDArray[np.int64], messages: int, n: int, fakes: int) -> float:
     tally = hb.Tally(plan=plan.id, n=n, fakes=fakes, messages=messages, batches=1, smallest_batch=n, counts=counts)
-    return float(hb.estimate(tally, plan).values[0])
+    return float(hb.estimate(tally, plan).question.values[0])
 
 
 @pytest.mark.parametrize("wrong", [1 / (1 - 2 * 0.25), 1.0, 1 - 0.25])
@@ -215,7 +215,7 @@ def test_a_shuffler_that_reads_results_knows_the_exact_counts(monkeypatch: pytes
     answers = np.arange(1000) ** 2 % 10
     kept, truth = kept_fakes(monkeypatch, 10), np.bincount(answers, minlength=10)
     sent = hb.randomize(hb.Collection.from_values(answers, plan.schema), plan, entropy=stream())
-    published = hb.estimate(hb.tally(hb.shuffle(sent, entropy=stream())), plan).values
+    published = hb.estimate(hb.tally(hb.shuffle(sent, entropy=stream())), plan).question.values
     assert np.abs(published - truth).max() > 1
     assert published + kept[0].mean() - kept[0] == pytest.approx(truth, abs=1e-9)
 
@@ -245,7 +245,7 @@ def test_a_shuffler_that_reads_results_names_the_answer_of_a_person(monkeypatch:
         victim = run * 7 % labels
         batch = hb.Collection.from_values(np.append(own, victim), plan.schema)
         shuffled = hb.shuffle(hb.randomize(batch, plan, entropy=source), entropy=source)
-        left = hb.estimate(hb.tally(shuffled), plan).values - np.bincount(own, minlength=labels)
+        left = hb.estimate(hb.tally(shuffled), plan).question.values - np.bincount(own, minlength=labels)
         named += int(np.argmax(left + mean - kept[-1])) == victim
         guessed += int(np.argmax(left)) == victim
     share = math.e / (math.e + labels - 1)

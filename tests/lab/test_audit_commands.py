@@ -11,10 +11,18 @@ from scipy import stats
 
 import hubbub as hb
 from hubbub.io.values import read_values
-from hubbub.lab.audit.commands import ClientCommand, ShufflerCommand, read_output, spell_values
+from hubbub.lab.audit.commands import (
+    AttributeAnswers,
+    ClientCommand,
+    ShufflerCommand,
+    UnreachableCategory,
+    read_output,
+    spell_values,
+)
 from hubbub.lab.audit.results import Effort
 from hubbub.lab.audit.statistics import binomial_p, epsilon_bound, largest_rejected, shortfall
 from hubbub.lab.audit.trial import audit
+from hubbub.model.questions import Question, Questions
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.wire import batches, messages
 
@@ -209,3 +217,44 @@ def test_p_values_and_power_by_enumeration() -> None:
     assert p[largest_rejected(60, 0.3, 0.05) + 1] > 0.05
     share = shortfall(60, 0.3, 0.05, 0.9)
     assert np.isclose(stats.binom.cdf(largest_rejected(60, 0.3, 0.05), 60, 0.3 * (1 - share)), 0.9)
+
+
+QUESTIONS: dict[str, Question] = {
+    'a "colour", or: none': hb.Choice(["red", "a,b", 'say "x"', "1;2"], missing=True),
+    "dark mode": hb.Flag(missing=True),
+    "age": hb.Scale(0, 100, buckets=10, levels=[4, 2, 1], missing=True),
+    "delay": hb.Scale(edges=[-5, 0, 0.1, 2, 100]),
+    "income": hb.Number(0.1, 1000.7, digits=[4, 3, 5], variance=True, missing=True),
+    "share": hb.Number(-1.5, 2.5),
+    "table": hb.Cross("dark mode", "age", 'a "colour", or: none'),
+}
+SCHEMA = hb.Schema.survey(QUESTIONS, derived=["dark mode"])
+
+
+@pytest.mark.parametrize("place", range(len(SCHEMA.attributes)))
+def test_every_category_that_an_answer_can_have(place: int, tmp_path: Path) -> None:
+    attribute, answers = SCHEMA.attributes[place], AttributeAnswers(SCHEMA.questions, place)
+    reached: list[int] = []
+    for category in range(attribute.size):
+        try:
+            answers.spell([category])
+        except UnreachableCategory:
+            continue
+        reached.append(category)
+    # Ten buckets in blocks of 4 leave one block of 2 and two buckets unused.
+    scale = {4: 0, 7: 1, 13: 2}[attribute.size] if attribute.question == "age" else 0
+    unused = 3 * 2 * 5 if attribute.question == "table" else scale
+    assert len(reached) == attribute.size - unused
+    wanted = reached * 3
+    path = tmp_path / "answers.csv"
+    path.write_bytes(answers.spell(wanted))
+    (back,) = read_values(str(path), SCHEMA)
+    rows = back.ones(0, len(back))[0].astype(np.int64).reshape(len(back), -1)
+    assert (rows[:, place] - attribute.start == np.array(wanted)).all()
+    if len(reached) > 4:
+        assert len({tuple(row) for row in np.delete(rows, place, axis=1).tolist()}) > 2
+
+
+def test_a_single_missing_answer_is_not_an_empty_line() -> None:
+    answers = AttributeAnswers(Questions.create({"a": hb.Flag(missing=True)}), 0)
+    assert answers.spell([2, 1]) == b'a\n""\n1\n'

@@ -130,8 +130,8 @@ def test_other_noise_is_detected(q: float, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_short_intervals_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = hb.Estimate.interval
-    monkeypatch.setattr(hb.Estimate, "interval", lambda self, _, **rest: right(self, 0.9, **rest))
+    right = hb.LabelView.interval
+    monkeypatch.setattr(hb.LabelView, "interval", lambda self, _, **rest: right(self, 0.9, **rest))
     row = measure(cell(plan_of("bits", "copies"), 0, 1000))
     assert "coverage" in [what for _, what in contradictions([row])]
     assert row.p_simultaneous < 0.01

@@ -99,7 +99,7 @@ def test_a_billion_people(name: str) -> None:
     plan = hb.plan_from(schema, n, PROTOCOLS[name], epsilon=3.0)
     truth = np.array([6 * 10**8, 4 * 10**8 - 5, 5, 0])
     entropy = SeededStreamNotForPeople(23)
-    found = [hb.estimate(one, plan) for one in tallies_by_counts(truth, n, plan, 2000, entropy=entropy)]
+    found = [hb.estimate(one, plan).question for one in tallies_by_counts(truth, n, plan, 2000, entropy=entropy)]
     errors = np.array([one.values - truth for one in found])
     sigma = np.sqrt(np.mean([one.stderr**2 for one in found], axis=0))
     assert (np.abs(errors.mean(axis=0)) < 5 * sigma / np.sqrt(2000)).all()

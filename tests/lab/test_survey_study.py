@@ -108,7 +108,7 @@ def test_counts_are_distributed_like_records() -> None:
 def test_counts_of_every_attribute_add_up() -> None:
     counts = np.zeros(SCHEMA.width, np.int64)
     counts[0] = N
-    with pytest.raises(InvalidInput, match="for each attribute of the survey"):
+    with pytest.raises(InvalidInput, match="one label of each attribute"):
         next(tallies_by_counts(counts, N, plan_of("flips"), 1, entropy=SeededStreamNotForPeople(1)))
 
 

@@ -266,7 +266,7 @@ def test_consistent_counts_have_less_error() -> None:
     truth = np.r_[np.full(4, 125), np.zeros(36)]
     raw = fair = 0.0
     for _ in range(50):
-        found = hb.estimate(hb.tally(hb.randomize(people, plan)), plan)
+        found = hb.estimate(hb.tally(hb.randomize(people, plan)), plan).question
         raw += float(((found.values - truth) ** 2).sum())
         fair += float(((found.consistent().values - truth) ** 2).sum())
     assert fair < raw / 3
@@ -277,9 +277,11 @@ def test_detection() -> None:
     """Absent labels are flagged in 5 % of collections at most, and one at the limit in 95 %."""
     schema = hb.Schema.one_hot(20)
     plan = hb.plan_from(schema, 2000, hb.Protocol(0.05), epsilon=5.0)
-    limit = int(hb.estimate(hb.tally(hb.randomize(collection(schema, 2000), plan)), plan).detection_limit[0]) + 1
+    limit = (
+        int(hb.estimate(hb.tally(hb.randomize(collection(schema, 2000), plan)), plan).question.detection_limit[0]) + 1
+    )
     people = hb.Collection.from_values(np.r_[np.full(limit, 7), np.zeros(2000 - limit, np.int64)], schema)
-    flags = np.array([hb.estimate(hb.tally(hb.randomize(people, plan)), plan).detectable for _ in range(400)])
+    flags = np.array([hb.estimate(hb.tally(hb.randomize(people, plan)), plan).question.detectable for _ in range(400)])
     assert flags[:, 7].mean() > 0.9
     absent = np.delete(flags, [0, 7], axis=1)
     assert absent.any(axis=1).mean() < 0.1

@@ -13,7 +13,7 @@ from hubbub.checker.document import read
 from hubbub.errors import InvalidInput, InvalidRecord, WireError
 from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
 from hubbub.pipeline import device
-from hubbub.report.survey_results import cross_rows
+from hubbub.report.results import cross_rows
 
 pytestmark = pytest.mark.pipeline
 
@@ -299,8 +299,8 @@ def test_cells_are_found_by_labels_with_separators() -> None:
     counts = np.array([60, 40, 50, 50, 40, 20, 10, 30], np.int64)
     counts.setflags(write=False)
     tally = hb.Tally(plan=plan.id, n=100, fakes=0, messages=300, batches=1, smallest_batch=100, counts=counts)
-    found = hb.estimate_survey(tally, plan)["c"]
-    assert isinstance(found, hb.CrossEstimate)
+    found = hb.estimate(tally, plan)["c"]
+    assert isinstance(found, hb.CrossView)
     cells = {(a, b): found[a, b].value for a in ("x", "x × y") for b in ("y × z", "z")}
     assert list(cells.values()) == pytest.approx(counts[4:].tolist())
     assert [row[0] for row in cross_rows(found)[1]] == ["x", "x × y", "total"]

@@ -29,7 +29,7 @@ SETTINGS: dict[str, tuple[hb.Schema, hb.Protocol]] = {
 }
 
 
-def draw(name: str, n: int, share: float, times: int, rng: Rng) -> tuple[hb.Estimate, NDArray[np.int64]]:
+def draw(name: str, n: int, share: float, times: int, rng: Rng) -> tuple[hb.LabelView, NDArray[np.int64]]:
     """Draw n people with the label with probability ``share``, and messages from their exact distribution, repeatedly.
 
     Return the estimates and the true counts.
@@ -67,7 +67,7 @@ def draw(name: str, n: int, share: float, times: int, rng: Rng) -> tuple[hb.Esti
     else:
         values = (sent - base) / gain
     variance = noise.variance + noise.growth * np.clip(values, 0, n)
-    found = hb.Estimate(
+    found = hb.LabelView(
         labels=tuple(map(str, range(times))),
         values=values,
         stderr=np.sqrt(variance),

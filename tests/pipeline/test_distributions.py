@@ -13,6 +13,7 @@ from tests.pipeline.points import SCHEMAS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.mechanisms import flip
 from hubbub.mechanisms.draws import draw_number
 from hubbub.model.questions import Question
 from hubbub.pipeline import device
@@ -127,7 +128,7 @@ def test_fakes_are_uniform_among_legal_records(kind: str, way: str) -> None:
     if way == "batch":
         records = fake_collection(N, schema, entropy=entropy).rows(0, N)[:, 0].astype(np.int64)
     else:
-        records = np.array([device._fake(schema, entropy) for _ in range(N)])
+        records = np.array([flip.uniform_record(schema.columns[0], entropy) for _ in range(N)])
     legal = [x for x in range(1 << schema.width) if x.bit_count() <= schema.max_set]
     legal = [x for x in legal if kind != "one_hot" or x.bit_count() == 1]
     distribution = np.zeros(1 << schema.width)
@@ -179,7 +180,7 @@ def test_probabilities_below_the_grid_are_rounded_up(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(client, "coins", coins)
     client._binomial(9, rare.scale, bytes)
-    assert used == [device._chance(rare)] == [1]
+    assert used == [flip._chance(rare)] == [1]
 
 
 def test_the_fakes_of_many_users_add_up() -> None:

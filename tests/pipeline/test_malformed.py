@@ -192,11 +192,11 @@ ARGUMENTS: list[Callable[[], object]] = [
     lambda: shuffle_blocks(hb.shuffle(hb.randomize(PEOPLE, FLIP)), FLIP, tempfile.TemporaryFile),
     lambda: hb.shuffle(hb.randomize(PEOPLE, FLIP)) + hb.randomize(PEOPLE, FLIP),
     lambda: hb.tally(PEOPLE),  # type: ignore[arg-type]
-    lambda: hb.estimate(hb.randomize(PEOPLE, FLIP), FLIP),  # type: ignore[arg-type]
-    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP.id),  # type: ignore[arg-type]
-    lambda: hb.estimate(hb.tally(hb.Reports(FLIP, np.zeros((3, 1), np.uint8), 4)), FLIP),
-    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).interval(1.0),
-    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).interval(float("nan")),
+    lambda: hb.estimate(hb.randomize(PEOPLE, FLIP), FLIP).question,  # type: ignore[arg-type]
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP.id).question,  # type: ignore[arg-type]
+    lambda: hb.estimate(hb.tally(hb.Reports(FLIP, np.zeros((3, 1), np.uint8), 4)), FLIP).question,
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).question.interval(1.0),
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).question.interval(float("nan")),
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, []),
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "red"]),
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, [SECRET]),

@@ -53,6 +53,21 @@ def uniform(b: int, take: Source) -> int:
             return value
 
 
+def coin(a: int, take: Source) -> bool:
+    return int.from_bytes(take(6), "little") < a
+
+
+def shuffle(sent: list[int], take: Source) -> None:
+    steps = list(range(len(sent) - 1, 0, -1))
+    while steps:
+        count = max(i for i in range(1, len(steps) + 1) if math.prod(j + 1 for j in steps[:i]) <= 2**48)
+        u = uniform(math.prod(j + 1 for j in steps[:count]), take)
+        for j in steps[:count]:
+            u, other = divmod(u, j + 1)
+            sent[j], sent[other] = sent[other], sent[j]
+        steps = steps[count:]
+
+
 def poisson(r: float, take: Source) -> int:
     inverse = sum(Fraction((-1) ** k, math.factorial(k)) for k in range(60))
     edges = [
@@ -100,7 +115,7 @@ def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
     size = -(-width // 8) if release == "records" else 1 if width <= 2**8 else 2 if width <= 2**16 else 4
     if release == "category":
         sent = [labels.index(value)]
-        if coins(1, (width - 1) * flip_numerator, take):
+        if coin((width - 1) * flip_numerator, take):
             u = uniform(width - 1, take)
             sent = [u if u < sent[0] else u + 1]
     else:
@@ -108,9 +123,7 @@ def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
         sent = [one ^ coins(width, flip_numerator, take) for one in [record] * protocol["k"] + fakes]
         if release == "bits":
             sent = [i for one in sent for i in range(width) if one >> i & 1]
-        for j in range(len(sent) - 1, 0, -1):
-            other = uniform(j + 1, take)
-            sent[j], sent[other] = sent[other], sent[j]
+        shuffle(sent, take)
     header = b"HBM" + bytes([2]) + bytes.fromhex(plan["id"])[:16]
     return [header + one.to_bytes(size, "little") for one in sent]
 

@@ -24,7 +24,7 @@ def test_example() -> None:
     people = hb.Collection.from_values(answers, schema)
     own = hb.plan_from(schema, 20_000, hb.Protocol(q=0.1), delta=1e-6)
     mixed = hb.shuffle(hb.randomize(people, p))
-    est = hb.estimate(hb.tally(mixed), p)
+    est = hb.estimate(hb.tally(mixed), p).question
     low, high = est.interval(0.95)
     assert own.guarantee == g
     assert p.guarantee.meets(hb.Budget(epsilon=0.5, delta=1e-6))
@@ -39,7 +39,7 @@ def test_every_point(kind: str, name: str) -> None:
     plan = plan_of(kind, name)
     people, truth = collection(plan.schema, N), population(plan.schema, N).sum(axis=0)
     reports = hb.randomize(people, plan)
-    found = hb.estimate(hb.tally(hb.shuffle(reports)), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(reports)), plan).question
     assert (np.abs(found.values - truth) < 7 * found.stderr).all()
     fair = found.consistent()
     assert fair.values.min() >= 0
@@ -67,7 +67,7 @@ def test_parts_add_up_to_the_whole(kind: str, name: str) -> None:
     total = hb.tally(mixed)
     assert (total.n, total.fakes, total.batches, total.smallest_batch) == (N, m or 0, 1, N)
     assert total.messages == len(mixed)
-    found = hb.estimate(total, plan)
+    found = hb.estimate(total, plan).question
     assert (np.abs(found.values - population(plan.schema, N).sum(axis=0)) < 7 * found.stderr).all()
     parts = blocks()
     joined = parts[0] + parts[1] + parts[2]
@@ -120,7 +120,7 @@ def test_objects_of_different_plans_are_rejected() -> None:
     mixed = hb.shuffle(hb.randomize(people, one))
     for wrong in (
         lambda: hb.shuffle(mixed, two),
-        lambda: hb.estimate(hb.tally(mixed), two),
+        lambda: hb.estimate(hb.tally(mixed), two).question,
         lambda: hb.tally(mixed) + hb.tally(hb.shuffle(hb.randomize(people, two))),
         lambda: hb.randomize(people, one) + hb.randomize(people, two),
         lambda: hb.joint(mixed, plan_of("one_hot", "copies"), ["red"]),
@@ -150,7 +150,7 @@ def test_batches_of_a_shuffler_count_their_own_fakes() -> None:
     mixed = [hb.shuffle(hb.randomize(people, plan)) for _ in range(3)]
     total = hb.tally(mixed[0]) + hb.tally(mixed[1]) + hb.tally(hb.shuffle(mixed[2]))
     assert total.batches == 3
-    found = hb.estimate(total, plan)
+    found = hb.estimate(total, plan).question
     assert (np.abs(found.values - 3 * population(plan.schema, N).sum(axis=0)) < 7 * found.stderr).all()
     assert math.isclose(found.stderr[0], math.sqrt(3) * plan.stderr)
     with pytest.raises(hb.InvalidInput, match="shuffled"):
@@ -208,7 +208,7 @@ def test_joint_tables_fit_together() -> None:
     rows[:, 3] |= rows[:, 0]
     mixed = hb.shuffle(hb.randomize(hb.Collection.from_values(rows, schema), plan))
     table = hb.joint(mixed, plan, ["d", "a", "b"])
-    one = hb.estimate(hb.tally(mixed), plan)
+    one = hb.estimate(hb.tally(mixed), plan).question
     for label in "abd":
         alone = table.marginal([label])
         place = schema.labels.index(label)
@@ -235,4 +235,4 @@ def test_the_cost_of_wide_schemas_is_that_of_the_messages() -> None:
     assert people.ones(0, 20_000)[0].size == 20_000
     mixed = hb.shuffle(hb.randomize(people, plan))
     assert mixed.messages.nbytes < 2 * 45_000
-    assert abs(hb.estimate(hb.tally(mixed), plan).values[0] - 2858) < 10
+    assert abs(hb.estimate(hb.tally(mixed), plan).question.values[0] - 2858) < 10

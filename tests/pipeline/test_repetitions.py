@@ -33,7 +33,7 @@ def repeat(kind: str, name: str, times: int, seed: int, *, noise: hb.Plan | None
         reports = hb.randomize(people, noise or plan, entropy=entropy)
         if noise is not None:
             reports = hb.Reports(plan, reports.messages, reports.n, reports.fakes)
-        found = hb.estimate(hb.tally(hb.shuffle(reports, entropy=entropy)), plan)
+        found = hb.estimate(hb.tally(hb.shuffle(reports, entropy=entropy)), plan).question
         values[i], variances[i] = found.values, found.stderr**2
         low, high = found.interval(0.95)
         covered[i] = (low <= truth) & (truth <= high)

@@ -41,8 +41,14 @@ def shuffled(values: list[Any] | None = None, plan: hb.Plan = PLAN) -> hb.Report
     return hb.shuffle(hb.randomize(people, plan))
 
 
-def estimated(reports: hb.Reports, plan: hb.Plan = PLAN) -> hb.StringEstimate:
-    return hb.estimate_strings(hb.tally_strings(reports, plan), plan)
+def result_of(reports: hb.Reports, plan: hb.Plan = PLAN) -> hb.Result:
+    return hb.estimate(hb.tally(reports), plan)
+
+
+def estimated(reports: hb.Reports, plan: hb.Plan = PLAN) -> hb.StringView:
+    view = result_of(reports, plan).question
+    assert isinstance(view, hb.StringView)
+    return view
 
 
 def test_the_pipeline_shows_what_many_hold() -> None:
@@ -53,7 +59,7 @@ def test_the_pipeline_shows_what_many_hold() -> None:
     assert found["oops"].sure
     low, high = found.other()
     assert low <= 10 <= high <= 40
-    assert found.guarantee == PLAN.guarantee
+    assert result_of(shuffled()).guarantee == PLAN.guarantee
     assert "oops" in found
     assert "secret" not in repr(found)
 
@@ -102,7 +108,7 @@ def test_invalid_strings_are_refused_by_number_without_their_content(value: Any)
 def test_longer_strings_are_cut_if_the_schema_says_so() -> None:
     plan = hb.plan_from(hb.Schema.strings(4, cut=True), 100, PROTOCOL, epsilon=4.0)
     found = estimated(shuffled(["abcdef"] * 50 + ["abcd"] * 50, plan), plan)
-    assert sorted(zip(found.strings, found.tally.cut, strict=True)) == [("abcd", False), ("abcd", True)]
+    assert sorted(zip(found.strings, found.cut, strict=True)) == [("abcd", False), ("abcd", True)]
 
 
 def test_devices_send_the_same_rows() -> None:
@@ -152,29 +158,28 @@ def test_rows_leave_in_the_order_of_their_bytes() -> None:
 def test_tallies_refuse_what_no_shuffler_sends() -> None:
     reports = hb.randomize(hb.Collection.from_values(VALUES, SCHEMA), PLAN)
     with pytest.raises(InvalidInput, match="shuffled"):
-        hb.tally_strings(reports, PLAN)
+        hb.tally(reports)
     strings = Text(16)
     one, two = strings.encode("a"), strings.encode("b")
     twice = np.concatenate([from_counts([(one, 3)], strings)] * 2)
     with pytest.raises(WireError):
-        hb.tally_strings(replace(reports, messages=twice, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=twice, shuffled=True))
     with pytest.raises(WireError):
         rows = from_counts([(strings.encode(None), 3)], strings)
-        hb.tally_strings(replace(reports, messages=rows, shuffled=True), PLAN)
+        hb.tally(replace(reports, messages=rows, shuffled=True))
     with pytest.raises(InvalidInput):
         rows = from_counts([(one, 60), (two, 60)], strings)
-        hb.tally_strings(replace(reports, messages=rows, shuffled=True), PLAN)
+        hb.estimate(hb.tally(replace(reports, messages=rows, shuffled=True)), PLAN)
     garbage = np.frombuffer((5).to_bytes(4, "little") + b"\1\0\2\xff\xfe" + bytes(14), np.uint8).reshape(1, -1)
     with pytest.raises(WireError):
-        hb.tally_strings(replace(reports, messages=garbage, shuffled=True), PLAN)
+        hb.estimate(hb.tally(replace(reports, messages=garbage, shuffled=True)), PLAN)
     other = hb.plan_from(SCHEMA, 101, PROTOCOL, epsilon=4.0)
     with pytest.raises(PlanMismatch):
-        hb.tally_strings(shuffled(), other)
-    with pytest.raises(PlanMismatch):
-        hb.estimate_strings(hb.tally_strings(shuffled(), PLAN), other)
-    for call in (hb.tally, lambda one: hb.joint(one, PLAN, ["x"])):
-        with pytest.raises(InvalidInput):
-            call(shuffled())
+        hb.estimate(hb.tally(shuffled()), other)
+    with pytest.raises(InvalidInput):
+        hb.joint(shuffled(), PLAN, ["x"])
+    with pytest.raises(InvalidInput, match="a string that one of them does not show"):
+        hb.tally(shuffled()) + hb.tally(shuffled())
 
 
 @pytest.mark.parametrize("name", ["batch.hub", "batch.parquet", "batch/"])
@@ -191,7 +196,7 @@ def test_files_and_directories(tmp_path: Path, name: str) -> None:
     header = write_reports(second, PLAN, mixed)
     assert header.shuffled
     assert header.n == 100
-    found = hb.estimate_strings(hb.tally_strings(read_reports(second, PLAN), PLAN), PLAN)
+    found = hb.estimate(hb.tally(read_reports(second, PLAN)), PLAN).question
     assert found.strings[:2] == ("oops", "ouch é")
     with pytest.raises(PlanMismatch):
         read_reports(second, hb.plan_from(hb.Schema.strings(17), 100, PROTOCOL, epsilon=4.0))
@@ -205,29 +210,33 @@ def test_wire_batches_reject_other_payload_sizes() -> None:
 
 
 def test_estimates_are_read_as_written() -> None:
-    found = estimated(shuffled())
-    again = hb.StringEstimate.from_json(found.to_json())
-    assert again.to_json() == found.to_json()
-    assert [one.string for one in again] == list(found.strings)
+    result = result_of(shuffled())
+    found, again = result.question, hb.Result.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert [one.name for one in again.question] == list(found.strings)
+    assert result.to_arrow().num_rows == len(found)
     assert found.to_arrow().num_rows == len(found.to_pandas()) == len(found.to_polars()) == len(found)
     assert "oops" in found._repr_html_()
-    for text in ("{}", found.to_json().replace("hubbub strings 1", "hubbub strings 9"), "7"):
+    text = result.to_json()
+    damaged = ("{}", text.replace("hubbub result 3", "hubbub result 9"), "7", text.replace('"cut": []', '"cut": [70]'))
+    for each in (*damaged, text.replace('"numbers": [', '"numbers": [0, ')):
         with pytest.raises(WireError):
-            hb.StringEstimate.from_json(text)
+            hb.Result.from_json(each)
     with pytest.raises(InvalidInput, match="one of the"):
         found["secret"]
 
 
 def test_an_empty_release_is_an_estimate_too() -> None:
-    found = estimated(shuffled([None] * 100))
+    result = result_of(shuffled([None] * 100))
+    found = result.question
     assert len(found) == 0
     assert found.other() == (100, 100)
     assert list(found) == []
-    assert hb.StringEstimate.from_json(found.to_json()).other() == (100, 100)
+    assert hb.Result.from_json(result.to_json()).question.other() == (100, 100)
 
 
 def test_a_larger_batch_has_a_guarantee_of_its_own() -> None:
-    found = estimated(shuffled(["oops"] * 150))
+    found = result_of(shuffled(["oops"] * 150))
     assert found.guarantee is not None
     assert found.guarantee.n == 150
     assert found.guarantee.delta == PLAN.guarantee.delta
@@ -282,10 +291,11 @@ def test_conditional_intervals_cover_at_other_levels(drawn: hb.Fakes, level: flo
 
 def test_sure_means_that_the_interval_has_no_count_that_is_hardly_ever_shown() -> None:
     numbers = np.arange(1, 60)
-    tally = hb.StringTally(
-        plan=REAL.id, n=10**6, strings=tuple(map(str, numbers)), cut=(False,) * numbers.size, numbers=numbers
+    drawn = REAL.protocol.shuffler_fakes
+    assert drawn is not None
+    found = hb.StringView(
+        n=10**6, strings=tuple(map(str, numbers)), cut=(False,) * numbers.size, numbers=numbers, fakes=drawn
     )
-    found = hb.estimate_strings(tally, REAL)
     sure = found.sure.tolist()
     assert sure.index(True) + 1 == 9
     assert all(sure[8:])
@@ -345,7 +355,7 @@ def test_the_rest_allows_for_strings_that_are_shown_because_they_lost_little() -
     plan = hb.plan_from(SCHEMA, 100, hb.Protocol(0, m=hb.Fakes.laplace(2.0, 35), release="strings"), epsilon=1.0)
     values = [f"string {i // 30}" for i in range(30 * 400)]
     people = hb.Collection.from_values(values, plan.schema)
-    found = hb.estimate_strings(hb.tally_strings(hb.shuffle(hb.randomize(people, plan)), plan), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan).question
     truth = len(values) - 30 * len(found)
     low, high = found.other()
     assert low <= truth <= high
@@ -356,7 +366,7 @@ def test_a_whole_string_comes_before_one_that_was_cut() -> None:
     schema = hb.Schema.strings(4, cut=True)
     plan = hb.plan_from(schema, 100, PLAN.protocol, epsilon=4.0)
     found = estimated(shuffled(["abcdefg"] * 60 + ["abcd"] * 40, plan), plan)
-    assert [(one.string, one.cut) for one in found] == [("abcd", True), ("abcd", False)]
+    assert [(one.name, one.cut) for one in found] == [("abcd", True), ("abcd", False)]
     assert not found["abcd"].cut
 
 

@@ -13,10 +13,10 @@ import hubbub as hb
 from hubbub.io.reports import read_reports, write_reports
 from hubbub.pipeline.reports import Batch, BatchHeader
 from hubbub.pipeline.tally import counted_batch
-from hubbub.report import estimate_page, estimate_table, survey_page
+from hubbub.report import html_table, result_page
 from hubbub.report.results import private
-from hubbub.results.comparisons.labels import _together, weakest
 from hubbub.results.estimate import achieved_guarantee
+from hubbub.results.pool import _together, weakest
 
 N = 500
 LABELS = hb.Schema.one_hot(["a", "b", "c"])
@@ -75,15 +75,15 @@ def test_estimates_and_everything_written_about_them_say_so() -> None:
     found = hb.estimate(mixed(SPLIT), SPLIT)
     assert found.guarantee is not None
     assert "500 people were not shuffled" in found.guarantee.note
-    for text in (private(found), estimate_table(found), estimate_page(found), str(found.guarantee)):
+    for text in (private(found), html_table(found), result_page(found), str(found.guarantee)):
         assert "500 people were not shuffled" in text
-    read = hb.Estimate.from_json(found.to_json())
+    read = hb.Result.from_json(found.to_json())
     assert read.guarantee == found.guarantee
-    survey = hb.estimate_survey(mixed(ANSWERS), ANSWERS)
+    survey = hb.estimate(mixed(ANSWERS), ANSWERS)
     assert survey.guarantee is not None
     assert survey.guarantee.unshuffled == N
-    assert "500 people were not shuffled" in survey_page(survey)
-    again = hb.SurveyEstimate.from_json(survey.to_json())
+    assert "500 people were not shuffled" in result_page(survey)
+    again = hb.Result.from_json(survey.to_json())
     assert again.guarantee == survey.guarantee
 
 
@@ -117,7 +117,10 @@ def test_a_plan_without_a_shuffler_keeps_its_figure() -> None:
 
 
 def test_a_pool_of_shuffled_and_unshuffled_estimates_states_the_local_figure() -> None:
-    parts = [hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT), hb.estimate(hb.tally(reports(SPLIT)), SPLIT)]
+    parts = [
+        hb.estimate(hb.tally(hb.shuffle(reports(SPLIT))), SPLIT),
+        hb.estimate(hb.tally(reports(SPLIT)), SPLIT),
+    ]
     for order in itertools.permutations(parts):
         found = hb.pool(order).guarantee
         assert found is not None

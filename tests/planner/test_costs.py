@@ -17,7 +17,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.model.releases import Release
 from hubbub.pipeline import device
-from hubbub.planner import FAMILIES, compare, cost, plan_from
+from hubbub.planner import FAMILIES, Search, cost, plan_from
 from hubbub.planner.request import Request
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
@@ -146,16 +146,16 @@ def test_plans_that_the_services_refuse_have_no_sealed_cost() -> None:
 @pytest.mark.long
 def test_limits_apply_to_the_sealed_bundle() -> None:
     schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
-    everything = compare(Request.of(schema, 10**5, budget, trust="shuffler-noise")).plans
+    everything = Search.of(Request.of(schema, 10**5, budget, trust="shuffler-noise")).plans
     sizes = {key: cost(plan) for key, plan in everything.items()}
     assert sizes["split"].bytes == 581
     assert sizes["split"].payload_messages < 1.1
     for limit in (157, 210, 580, 581):
-        found = compare(Request.of(schema, 10**5, budget, max_bytes=limit, trust="shuffler-noise"))
+        found = Search.of(Request.of(schema, 10**5, budget, max_bytes=limit, trust="shuffler-noise"))
         wanted = {key for key, sent in sizes.items() if sent.bytes is not None and sent.bytes <= limit}
         assert wanted <= set(found.plans)
         assert all((cost(plan).bytes or math.inf) <= limit for plan in found.plans.values())
-    few = compare(Request.of(schema, 10**5, budget, max_messages=8))
+    few = Search.of(Request.of(schema, 10**5, budget, max_messages=8))
     assert "raise max_messages" in few.failures["split"]
     assert all((cost(plan).messages or math.inf) <= 8 for plan in few.plans.values())
 

@@ -6,7 +6,7 @@ from hubbub.errors import InvalidInput
 from hubbub.model.privacy import Budget
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
-from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, plan_from
+from hubbub.planner import FAMILIES, Request, Search, family_key, family_name, plan_from
 from hubbub.planner.certify import Candidate
 
 BUDGET = Budget(1.0, 1e-6)
@@ -105,7 +105,7 @@ def test_bad_input(wrong: tuple[object, ...]) -> None:
 )
 @pytest.mark.parametrize("n", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_plans_are_classified_as_the_family_that_proposed_them(schema: Schema, min_q: float, n: int) -> None:
-    comparison = compare(Request.of(schema, n, BUDGET, min_q=min_q, trust="shuffler-noise"))
+    comparison = Search.of(Request.of(schema, n, BUDGET, min_q=min_q, trust="shuffler-noise"))
     assert comparison.plans
     assert [family_key(plan) for plan in comparison.plans.values()] == list(comparison.plans)
     assert not set(comparison.plans) & set(comparison.failures)

@@ -10,17 +10,16 @@ from hubbub.errors import Infeasible, InvalidInput
 from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.schema import Schema
 from hubbub.planner import (
-    best_epsilon,
     central_stderr,
     cost,
     family_key,
     frontier,
     plan,
-    smallest_n,
+    solve,
     under_attack,
     verify,
 )
-from hubbub.planner.comparison import FEWER_HONEST
+from hubbub.planner.search import FEWER_HONEST
 
 BUDGET = Budget(1.0, 1e-6)
 FIVE = [
@@ -169,7 +168,7 @@ INVERSE: list[Any] = [
 @pytest.mark.parametrize(("schema", "trust"), INVERSE, ids=str)
 def test_smallest_batch_is_minimal(schema: Schema, trust: TrustModel) -> None:
     precision = 0.002
-    found = smallest_n(schema, BUDGET, precision, trust=trust)
+    found = solve(schema, epsilon=1.0, delta=1e-6, precision=precision, trust=trust)
     assert found.guarantee.meets(BUDGET)
     assert found.stderr <= precision * found.n
     fewer = math.floor(found.n / 1.02)
@@ -177,9 +176,9 @@ def test_smallest_batch_is_minimal(schema: Schema, trust: TrustModel) -> None:
 
 
 @pytest.mark.parametrize(("schema", "trust"), INVERSE, ids=str)
-def test_best_epsilon_is_best(schema: Schema, trust: TrustModel) -> None:
+def test_the_smallest_epsilon_is_minimal(schema: Schema, trust: TrustModel) -> None:
     n, stderr = 30_000, 12.0 if trust != "nobody" else 120.0
-    found = best_epsilon(schema, n, 1e-6, stderr, trust=trust)
+    found = solve(schema, n, delta=1e-6, stderr=stderr, trust=trust)
     epsilon = found.guarantee.epsilon
     assert found.stderr <= stderr
     assert plan(schema, n, Budget(epsilon / 1.01, 1e-6), trust=trust).stderr > stderr
@@ -188,11 +187,11 @@ def test_best_epsilon_is_best(schema: Schema, trust: TrustModel) -> None:
 def test_infeasible_searches_say_what_is_feasible() -> None:
     told = r"up to 10,000,000,000 people .* at n = 10,000,000,000 it is .* of n: raise precision"
     with pytest.raises(Infeasible, match=told):
-        smallest_n(Schema.bits(30), Budget(0.01, 0.0), 1e-6)
+        solve(Schema.bits(30), epsilon=0.01, delta=0.0, precision=1e-6)
     with pytest.raises(Infeasible, match=r"no ε up to 30 .* at ε = 30 it is .*: raise stderr"):
-        best_epsilon(Schema.bits(1), 10, 1e-6, 1.0, min_q=0.4)
+        solve(Schema.bits(1), 10, delta=1e-6, stderr=1.0, min_q=0.4)
     with pytest.raises(Infeasible, match=r"max_bytes = 157; the smallest upload .* 158 bytes"):
-        smallest_n(Schema.bits(9), Budget(1.0, 0.0), 0.01, max_bytes=157)
+        solve(Schema.bits(9), epsilon=1.0, delta=0.0, precision=0.01, max_bytes=157)
 
 
 def test_limits_that_leave_nothing() -> None:

@@ -11,9 +11,9 @@ import hubbub as hb
 from hubbub.errors import FalseClaim, Infeasible
 from hubbub.model.questions import Question
 from hubbub.pipeline.reports import message_type
-from hubbub.planner import Request, client_weight, compare, cost, influence, question_weights
-from hubbub.planner.comparison import protecting
+from hubbub.planner import Request, Search, client_weight, cost, influence, question_weights
 from hubbub.planner.influence import client_messages
+from hubbub.planner.search import protecting
 from hubbub.report import plan_text
 from hubbub.report.plan_report import plan_report
 
@@ -62,8 +62,8 @@ def malicious(plan: hb.Plan, label: int, count: int) -> Any:
 
 def values(tally: hb.Tally, plan: hb.Plan) -> Any:
     if not plan.schema.named:
-        return hb.estimate(tally, plan).values
-    return np.concatenate([one.values for one in hb.estimate_survey(tally, plan).counts])
+        return hb.estimate(tally, plan).question.values
+    return np.concatenate([one.values for one in hb.estimate(tally, plan).counts])
 
 
 def attained(plan: hb.Plan, label: int, sent: int) -> float:
@@ -115,7 +115,7 @@ def test_a_simulated_client_has_this_weight(name: str) -> None:
     people = hb.randomize(hb.Collection.from_values(["0"] * N, ONE), plan)
     sent = malicious(plan, 1, malicious_clients * int(client_messages(plan)))
     batch = hb.Reports(plan, np.concatenate([people.messages, sent]), N + malicious_clients)
-    found = hb.estimate(hb.tally(hb.shuffle(batch)), plan)
+    found = hb.estimate(hb.tally(hb.shuffle(batch)), plan).question
     assert found.values[1] == pytest.approx(malicious_clients * client_weight(plan), abs=6 * found.stderr[1] + 1e-9)
 
 
@@ -151,7 +151,7 @@ def test_the_planner_keeps_a_limit() -> None:
     assert client_weight(drawn) == 1
     with pytest.raises(Infeasible, match="relax max_client_weight"):
         hb.plan(schema, 10_000, BUDGET, max_client_weight=1)
-    found = compare(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0))
+    found = Search.of(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0))
     assert "raise max_client_weight to that" in found.failures["split"]
     with pytest.raises(FalseClaim, match="one device counts for"):
         protecting(Request.of(schema, 10_000, BUDGET, max_client_weight=2.0), free)

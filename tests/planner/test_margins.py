@@ -18,8 +18,8 @@ from hubbub.mechanisms.errors import question_errors
 from hubbub.model.privacy import Budget, TrustModel
 from hubbub.model.protocol import Noise
 from hubbub.model.questions import Choice, Cross, Flag, Number, Question, Scale
-from hubbub.planner import central_margin, epsilon_for_margin, margin, plan_from, question_margins
-from hubbub.planner import search as planner_search
+from hubbub.planner import Constraints, Request, central_margin, inverse, margin, plan_from, question_margins
+from hubbub.planner.inverse import Target, least_epsilon
 from hubbub.planner.margins import laplace_factor
 from hubbub.planner.remarks import weaknesses
 
@@ -246,7 +246,9 @@ def counted(plan: Plan, values: list[object], truth: Array, runs: int) -> float:
     hits = 0.0
     for seed in range(runs):
         entropy = SeededStreamNotForPeople(seed)
-        found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy)), plan)
+        found = hb.estimate(
+            hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy)), plan
+        ).question
         hits += float((np.abs(found.unbiased - truth) <= half + TIE).mean()) / runs
     return hits
 
@@ -315,48 +317,66 @@ def test_a_trusted_server() -> None:
     assert central_margin(Schema.bits(400), Budget(1.0, 1e-6)) == pytest.approx(1.96 * 84.47, rel=0.01)
 
 
+def epsilon_for(schema: Schema, n: int, people: float, lowest: float = 0.0) -> float:
+    """Return the ε that the studio offers for a margin."""
+    request = Request.of(schema, n, Budget(0.0, 1e-6), trust="shuffler-noise")
+    return least_epsilon(request, Target.of("margin", people), lowest)[0]
+
+
 @pytest.mark.parametrize("people", [0.5, 3.0, 6.0, 20.0, 77.7])
 def test_epsilon_for_a_margin(people: float) -> None:
-    found = epsilon_for_margin(Schema.one_hot(12), 100_000, 1e-6, people, trust="shuffler-noise")
+    found = epsilon_for(Schema.one_hot(12), 100_000, people)
     assert found == float(f"{found:.3g}")
     own, less = (
         hb.plan(Schema.one_hot(12), 100_000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
         for epsilon in (found, 0.98 * found)
     )
     assert margin(own) <= people + 1e-3 < margin(less)
+    assert hb.solve(Schema.one_hot(12), 100_000, delta=1e-6, margin=people, trust="shuffler-noise") == own
+
+
+def test_people_for_percentage_points() -> None:
+    terms = Constraints(trust="shuffler-noise")
+    own = hb.solve(Schema.one_hot(12), epsilon=1.0, delta=1e-6, points=0.005, **terms)
+    assert margin(own) <= 0.005 * own.n
+    fewer = hb.plan(Schema.one_hot(12), round(own.n / 1.02), epsilon=1.0, delta=1e-6, **terms)
+    assert margin(fewer) > 0.005 * fewer.n
+    same = hb.solve(Schema.one_hot(12), own.n, delta=1e-6, points=0.005, **terms)
+    assert same.guarantee.epsilon <= 1.002
+    assert margin(same) <= 0.005 * own.n
 
 
 def test_no_epsilon_for_a_margin() -> None:
-    with pytest.raises(Infeasible, match=r"within ±0\.001 people at n = 2,000; at ε = 30 it is within ±"):
-        epsilon_for_margin(Schema.bits(1), 2000, 1e-6, 1e-3, trust="nobody", rounds=100)
+    with pytest.raises(Infeasible, match=r"within ±0\.001 people for .* at n = 2,000; at ε = 30 it is within ±"):
+        hb.solve(Schema.bits(1), 2000, delta=1e-6, margin=1e-3, trust="nobody", rounds=100)
 
 
 def test_an_epsilon_that_cannot_be_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Margins over several rounds jump: if no rounded ε near the one found will do, the result is that one."""
 
-    def jumping(plan: Plan) -> float:
+    def jumping(plan: Plan, level: float) -> float:
         epsilon = plan.guarantee.epsilon
         return 6 / epsilon if epsilon != float(f"{epsilon:.3g}") or epsilon in allowed else 100.0
 
-    monkeypatch.setattr(planner_search, "overall_margin", jumping)
+    monkeypatch.setattr(inverse, "overall_margin", jumping)
     allowed: list[float] = []
-    found = epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 7, trust="shuffler-noise")
+    found = epsilon_for(Schema.bits(1), 1000, 7)
     assert found == pytest.approx(6 / 7, rel=0.003)
     assert found != float(f"{found:.3g}")
     allowed.append(math.ceil(1000 * found) / 1000)
-    assert epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 7, trust="shuffler-noise") == allowed[0]
+    assert epsilon_for(Schema.bits(1), 1000, 7) == allowed[0]
 
 
 def test_no_epsilon_below_the_lowest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[float] = []
 
-    def noted(plan: Plan) -> float:
+    def noted(plan: Plan, level: float) -> float:
         tried.append(plan.guarantee.epsilon)
         return 10.0 if plan.guarantee.epsilon < 0.5 else 1.0
 
-    monkeypatch.setattr(planner_search, "overall_margin", noted)
-    monkeypatch.setattr(planner_search._Search, "expected", lambda self, value: math.inf)
-    found = epsilon_for_margin(Schema.bits(1), 1000, 1e-6, 5, lowest=0.6, trust="shuffler-noise")
+    monkeypatch.setattr(inverse, "overall_margin", noted)
+    monkeypatch.setattr(inverse._Line, "expected", lambda self, value: math.inf)
+    found = epsilon_for(Schema.bits(1), 1000, 5, lowest=0.6)
     assert 0.6 <= found < 0.61
     assert min(tried) > 0.599
 
@@ -394,18 +414,18 @@ def survey_coverage(plan: Plan, runs: int) -> dict[str, float]:
     for seed in range(runs):
         entropy = SeededStreamNotForPeople(seed)
         tally = hb.tally(hb.shuffle(hb.randomize(people, plan, entropy=entropy), entropy=entropy))
-        found = hb.estimate_survey(tally, plan)
+        found = hb.estimate(tally, plan)
         for name in asked:
             result = found[name]
             if name == "age":
-                errors = np.cumsum(result.values)[:-1] - below  # type: ignore[union-attr]
+                errors = np.cumsum(result.values)[:-1] - below
             elif name == "load":
-                errors = np.array([result.mean.value - np.mean(rows["load"])])  # type: ignore[union-attr]
+                errors = np.array([result.mean.value - np.mean(rows["load"])])
             else:
-                truth = {str(label).lower(): 0 for label in result.labels}  # type: ignore[union-attr]
+                truth = {str(label).lower(): 0 for label in result.labels}
                 for value in rows[name]:
                     truth[{True: "yes", False: "no"}.get(value, value)] += 1
-                errors = result.values - np.array(list(truth.values()))  # type: ignore[union-attr]
+                errors = result.values - np.array(list(truth.values()))
             hits[name] += float((np.abs(errors) <= half[name] + TIE).mean()) / runs
     return hits
 
@@ -560,7 +580,7 @@ def test_numbers_that_may_be_missing(answer: float) -> None:
     own = hb.plan(schema, 1000, epsilon=1.0, delta=1e-5, trust="shuffler-noise")
     counts = hb.Collection.from_values([{"x": answer}] * 1000, own.schema).counts()
     tallies = tallies_by_counts(counts, 1000, own, 800, entropy=SeededStreamNotForPeople(1))
-    means = [hb.estimate_survey(one, own)["x"].mean.value for one in tallies]  # type: ignore[union-attr]
+    means = [hb.estimate(one, own)["x"].mean.value for one in tallies]
     assert np.mean(np.abs(np.array(means) - answer) <= question_margins(own)["x"]) >= 0.935  # 2 % are 2.6 deviations
 
 

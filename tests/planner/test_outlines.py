@@ -11,17 +11,16 @@ import hubbub as hb
 from hubbub.errors import InvalidInput
 from hubbub.planner import (
     FAMILIES,
-    compare,
-    epsilon_for_margin,
+    Search,
     family_key,
     frontier,
     frontier_by_family,
     outline,
     plan,
 )
-from hubbub.planner.comparison import LATE
 from hubbub.planner.deadlines import Late, check_time, until
 from hubbub.planner.request import Request
+from hubbub.planner.search import LATE
 
 BUDGET = hb.Budget(1.0, 1e-6)
 SURVEY = hb.Schema.survey(
@@ -129,13 +128,13 @@ def test_deadlines() -> None:
     assert all(one.late and one.plan is None and one.reason == LATE for one in late)
     assert frontier(schema, n, BUDGET, deadline=1e-9) == []
     with pytest.raises(hb.Infeasible, match="raise the deadline"):
-        _ = compare(Request.of(schema, n, BUDGET), stop=lambda: True).best
+        _ = Search.of(Request.of(schema, n, BUDGET), stop=lambda: True).best
 
 
 def test_a_search_within_another_one_stops_with_it() -> None:
     """A search for ε compares families, each of which has a deadline of its own or none."""
     with until(lambda: True), pytest.raises(Late):
-        epsilon_for_margin(hb.Schema.bits(1), 1000, 1e-6, 20.0)
+        hb.solve(hb.Schema.bits(1), 1000, delta=1e-6, margin=20.0)
     with until(lambda: False), until(lambda: True), pytest.raises(Late):
         check_time()
     with until(lambda: True), until(lambda: False), pytest.raises(Late):
@@ -153,9 +152,9 @@ def test_a_search_stops_at_its_next_certificate() -> None:
         asked += 1
         return asked > limit
 
-    whole = compare(Request.of(schema, 20_000, BUDGET), stop=lambda: stop(math.inf))
+    whole = Search.of(Request.of(schema, 20_000, BUDGET), stop=lambda: stop(math.inf))
     total, asked = asked, 0
-    part = compare(Request.of(schema, 20_000, BUDGET), stop=lambda: stop(total - 1))
+    part = Search.of(Request.of(schema, 20_000, BUDGET), stop=lambda: stop(total - 1))
     assert total > 3
     assert not whole.late
     assert len(part.late) == 1

@@ -16,15 +16,16 @@ from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.planner import (
     Goal,
-    best_epsilon,
     coverage,
     described_precision,
     plan,
     plan_from,
     relative_error,
     sampling_error,
-    smallest_n,
+    solve,
 )
+
+TERMS: dict[str, Any] = {"epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
 
 Counts = NDArray[np.int64]
 DRAWS = 20_000
@@ -141,7 +142,7 @@ GOALS = [
 
 @pytest.mark.parametrize(("schema", "trust", "goal"), GOALS, ids=str)
 def test_the_number_of_people_for_a_goal(schema: Schema, trust: TrustModel, goal: Goal) -> None:
-    found = smallest_n(schema, BUDGET, share=goal.share, within=goal.within, level=goal.level, trust=trust)
+    found = solve(schema, **TERMS, share=goal.share, within=goal.within, level=goal.level, trust=trust)
     assert found.guarantee.meets(BUDGET)
     assert found.guarantee.assumptions.trust == trust
     assert found.n > goal.sample_size
@@ -154,7 +155,7 @@ def test_the_number_of_people_for_a_goal(schema: Schema, trust: TrustModel, goal
 
 @pytest.mark.long
 def test_the_epsilon_for_a_goal() -> None:
-    found = best_epsilon(Schema.bits(1), 600_000, 1e-8, share=0.001, within=0.1)
+    found = solve(Schema.bits(1), 600_000, delta=1e-8, share=0.001, within=0.1)
     assert relative_error(found, 0.001) <= 0.1
     assert lower_bound(np.abs(estimates(found, 0.001) / 0.001 - 1) <= 0.1) >= 0.94
     less = plan(Schema.bits(1), 600_000, epsilon=found.guarantee.epsilon / 1.01, delta=1e-8)
@@ -166,20 +167,20 @@ def test_review_27_143_people_are_too_few_for_a_tenth_of_a_percent() -> None:
         r"27,143 people cannot measure .* within ±10% .* sampling error alone is ±39%, .* needs about 383,7\d\d people"
     )
     with pytest.raises(Infeasible, match=told):
-        best_epsilon(Schema.one_hot(12), 27_143, 1e-6, share=0.001, within=0.1)
+        solve(Schema.one_hot(12), 27_143, delta=1e-6, share=0.001, within=0.1)
     goal = Goal(0.001, 0.1)
-    assert smallest_n(Schema.bits(1), BUDGET, share=0.001, within=0.1).n > goal.sample_size > 380_000
+    assert solve(Schema.bits(1), **TERMS, share=0.001, within=0.1).n > goal.sample_size > 380_000
 
 
 def test_unreachable_goals_say_what_is_reached() -> None:
     with pytest.raises(
         Infeasible, match=r"no ε up to 30 measures .* it is within ±.*: raise within to that, or raise n"
     ):
-        best_epsilon(Schema.bits(1), 3_000, 1e-6, share=0.1, within=0.15, min_q=0.4)
+        solve(Schema.bits(1), 3_000, delta=1e-6, share=0.1, within=0.15, min_q=0.4)
     with pytest.raises(
         Infeasible, match=r"no batch of up to .* it is within ±.*: raise within to that, or raise epsilon"
     ):
-        smallest_n(Schema.bits(30), epsilon=0.01, delta=0.0, share=1e-6, within=0.01, trust="nobody")
+        solve(Schema.bits(30), epsilon=0.01, delta=0.0, share=1e-6, within=0.01, trust="nobody")
 
 
 def test_precision_falls_with_people_and_share() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 import hubbub as hb
 from hubbub.model.privacy import Budget
-from hubbub.planner import Constraints, Request, compare, epsilon_for_margin, family_key
-from hubbub.planner.comparison import FEWER_HONEST, preferred
+from hubbub.planner import Constraints, Request, Search, family_key
+from hubbub.planner.columns import plan_error
 from hubbub.planner.margins import overall_margin
-from hubbub.planner.surveys import survey_error
+from hubbub.planner.search import FEWER_HONEST, preferred
 
 BUDGET = Budget(1.0, 1e-6)
 SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
@@ -20,7 +20,7 @@ SURVEY = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("xyz"))})
 def test_a_series_does_not_trade_all_honest_users_for_little() -> None:
     """Regression: clear records among users' fakes, which need all 10,000 users to be honest, for little less error."""
     schema = hb.Schema.bits(1)
-    found = compare(Request.of(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=52), prune=True)
+    found = Search.of(Request.of(schema, 10_000, BUDGET, trust="shuffler-noise", rounds=52), prune=True)
     least = next(iter(found.plans.values()))
     assert family_key(least) == "clear-user-fakes"
     assert least.guarantee.assumptions.honest == 10_000
@@ -38,28 +38,27 @@ def test_a_series_does_not_trade_all_honest_users_for_little() -> None:
 @pytest.mark.long
 def test_the_rule_holds_for_surveys() -> None:
     request = Request.of(SURVEY, 10_000, BUDGET, trust="shuffler-noise", rounds=12)
-    found = compare(request)
+    found = Search.of(request)
     users = found.plans["clear-user-fakes"]
-    least = min(survey_error(request, one) for one in found.plans.values())
-    assert survey_error(request, users) <= FEWER_HONEST * least
+    least = min(plan_error(request, one) for one in found.plans.values())
+    assert plan_error(request, users) <= FEWER_HONEST * least
     assert found.best is found.plans["clear-shuffler-fakes"]
     assert preferred(request, [users, found.best]) is found.best
-    assert compare(request, prune=True).best == found.best
+    assert Search.of(request, prune=True).best == found.best
 
 
 @pytest.mark.long
 def test_searches_for_a_precision_prefer_the_same_plans() -> None:
     """Regression: the searches took the plan with the smallest error, so that the preferred one had ±98, not ±85."""
     schema, terms = hb.Schema.one_hot(4), Constraints(trust="shuffler-noise", rounds=52)
-    epsilon = epsilon_for_margin(schema, 10_000, 1e-6, 85, **terms)
-    found = hb.plan(schema, 10_000, epsilon=epsilon, delta=1e-6, **terms)
+    found = hb.solve(schema, 10_000, delta=1e-6, margin=85, **terms)
     assert found.guarantee.assumptions.honest == 1
     assert overall_margin(found) <= 85.001
 
 
 def test_a_larger_difference_decides() -> None:
     request = Request.of(hb.Schema.bits(1), 1000, BUDGET, trust="shuffler-noise")
-    found = compare(request)
+    found = Search.of(request)
     assert found.preference == ""
     assert found.best == next(iter(found.plans.values()))
     flip, local = found.plans["flip"], found.plans["local-flip"]
@@ -70,7 +69,7 @@ def test_a_larger_difference_decides() -> None:
 def test_pruning_keeps_what_may_be_preferred() -> None:
     """Few people gain little by shuffling, so that the plan that needs nobody is preferred."""
     request = Request.of(hb.Schema.one_hot(3), 10, BUDGET, honest_fraction=0.5)
-    pruned, whole = compare(request, prune=True), compare(request)
+    pruned, whole = Search.of(request, prune=True), Search.of(request)
     assert pruned.best == whole.best
     assert whole.best.guarantee.assumptions.trust == "nobody"
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 import hubbub as hb
-from hubbub.accountant.homogeneous import likely_log_delta
 from hubbub.model.privacy import Budget
 from hubbub.model.questions import Choice, Flag, Number, Scale
 from hubbub.model.schema import Schema
-from hubbub.planner.comparison import certified, preliminary, proposed
+from hubbub.planner.preliminary import likely_log_delta
 from hubbub.planner.request import Request
+from hubbub.planner.search import certified, preliminary, proposed
 
 SURVEY = Schema.survey(
     {

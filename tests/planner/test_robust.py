@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import hubbub as hb
 from hubbub.accountant.accounting import honest_users
 from hubbub.model.privacy import TRUST_MODELS
-from hubbub.planner import FAMILIES, compare, verify
-from hubbub.planner.comparison import protecting
+from hubbub.planner import FAMILIES, Search, verify
 from hubbub.planner.request import Request
+from hubbub.planner.search import protecting
 
 SCHEMAS = st.sampled_from(
     [
@@ -147,7 +147,7 @@ def test_s7_an_impossible_flip_probability_is_reported_soon() -> None:
 def test_s1_plans_state_the_assumptions_of_their_theorem(min_q: float) -> None:
     """The figure of every plan is proven with the honest users that it names, and no others."""
     request = Request.of(hb.Schema.one_hot(10), 10**5, hb.Budget(1.0, 1e-6), min_q=min_q, trust="shuffler-noise")
-    plans = compare(request).plans
+    plans = Search.of(request).plans
     assert len(plans) >= 5
     for plan in plans.values():
         verify(plan)

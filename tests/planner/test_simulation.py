@@ -39,7 +39,8 @@ def errors(plan: Plan, table: np.ndarray, runs: int = RUNS) -> tuple[np.ndarray,
     people, truth = Collection.from_values(table, plan.schema), table.sum(axis=0)
     entropy = SeededStreamNotForPeople(zlib.crc32(f"{plan.schema} {family_key(plan)}".encode()))
     found = [
-        estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan) for _ in range(runs)
+        estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan).question
+        for _ in range(runs)
     ]
     return np.array([one.values - truth for one in found]), np.array([one.stderr for one in found])
 

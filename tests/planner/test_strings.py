@@ -9,7 +9,7 @@ import pytest
 import hubbub as hb
 from hubbub import checker
 from hubbub.documents import canonical
-from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
+from hubbub.errors import FalseClaim, Infeasible, InvalidInput
 from hubbub.model.plans import Plan
 from hubbub.planner import family_key
 from hubbub.service.task.admission import Admission
@@ -81,8 +81,9 @@ def test_joint_tables_exclude_strings() -> None:
 
 
 def test_plans_are_found_backwards() -> None:
-    assert hb.smallest_n(SCHEMA, BUDGET, precision=0.001, trust="shuffler-noise").n == pytest.approx(2800, rel=0.02)
-    found = hb.best_epsilon(SCHEMA, 10**5, 1e-8, stderr=5.0, trust="shuffler-noise")
+    crowd = hb.solve(SCHEMA, epsilon=1.0, delta=1e-8, precision=0.001, trust="shuffler-noise")
+    assert crowd.n == pytest.approx(2800, rel=0.02)
+    found = hb.solve(SCHEMA, 10**5, delta=1e-8, stderr=5.0, trust="shuffler-noise")
     assert found.stderr <= 5.0
     assert 0.5 < found.guarantee.epsilon < 0.6
 
@@ -171,7 +172,7 @@ def test_other_documents_are_plans_for_no_reader(changes: dict[str, Any]) -> Non
     text = forged(**changes)
     with pytest.raises((InvalidInput, FalseClaim)):
         hb.load_plan(text)
-    with pytest.raises(WireError):
+    with pytest.raises(checker.WireError):
         checker.verify(text)
 
 

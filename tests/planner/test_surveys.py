@@ -12,9 +12,10 @@ from hubbub.accountant.device_ledger import DeviceLedger
 from hubbub.accountant.theorems import surveys as theorem
 from hubbub.model.privacy import TrustModel
 from hubbub.model.protocol import Noise
-from hubbub.planner import Goal, PeopleNeeded, compare, coverage, family_key, people_needed, relative_error
+from hubbub.planner import Goal, Search, coverage, family_key, relative_error
+from hubbub.planner.columns import plan_error
+from hubbub.planner.precision import question_noise
 from hubbub.planner.request import Request
-from hubbub.planner.surveys import survey_error
 
 BUDGET = hb.Budget(1.0, 1e-6)
 N = 100_000
@@ -118,7 +119,7 @@ def test_two_answers_never_crowd_each_other_out() -> None:
     ],
 )
 def test_families_of_each_trust(trust: TrustModel, families: set[str]) -> None:
-    assert compare(Request.of(FLAGS, N, BUDGET, trust=trust)).plans.keys() == families
+    assert Search.of(Request.of(FLAGS, N, BUDGET, trust=trust)).plans.keys() == families
 
 
 @pytest.mark.long
@@ -165,14 +166,14 @@ def test_weights_move_the_noise_by_the_closed_forms() -> None:
 def test_families_compare_by_the_weighted_worst_case() -> None:
     """Randomized response among five answers is worst for an answer that everybody gives."""
     request = Request.of(TEN, N, BUDGET, max_messages=10.0)
-    plan = compare(request).best
+    plan = Search.of(request).best
     q = plan.protocol.noise[0].q
     worst = math.sqrt(N * 4 * q * (1 - 4 * q)) / (1 - 5 * q)
-    assert survey_error(request, plan) == pytest.approx(worst, rel=1e-6)
+    assert plan_error(request, plan) == pytest.approx(worst, rel=1e-6)
     one = hb.Schema.survey({"rare": hb.Flag(), "common": hb.Flag()})
     weighted = Request.of(one, N, BUDGET, trust="shuffler-noise", weights={"rare": 100.0})
-    best = compare(weighted, prune=True).best
-    assert survey_error(weighted, best) < 0.6 * best.stderr
+    best = Search.of(weighted, prune=True).best
+    assert plan_error(weighted, best) < 0.6 * best.stderr
 
 
 def test_max_messages_chooses_layouts_with_fewer_attributes() -> None:
@@ -268,26 +269,27 @@ def test_a_coarse_cover_of_a_small_share_stays_a_bound() -> None:
 
 def test_number_of_people() -> None:
     """The golden values: 1 % within 5 %, and 10 % within 1 %."""
-    needed = PeopleNeeded.of(Goal(0.01, 0.05), 2.799178)
-    assert needed.people == pytest.approx(152_909.15, abs=0.01)
-    assert needed.noise_only == pytest.approx(10_972, abs=1)
-    assert needed.sampling == pytest.approx(0.9949, abs=1e-4)
-    assert "99.5% of the squared error is sampling" in str(needed)
-    assert PeopleNeeded.of(Goal(0.1, 0.01), 2.799178).people == pytest.approx(345_818.33, abs=0.01)
+    goal = Goal(0.01, 0.05)
+    assert goal.people(2.799178) == pytest.approx(152_909.15, abs=0.01)
+    assert goal.sample_size / goal.people(2.799178) == pytest.approx(0.9949, abs=1e-4)
+    told = goal.explained(2.799178)
+    assert "99.5% of the squared error is sampling, and the noise alone would need 10,973 people" in told
+    assert Goal(0.1, 0.01).people(2.799178) == pytest.approx(345_818.33, abs=0.01)
 
 
 def test_number_of_people_for_a_question() -> None:
     schema = hb.Schema.survey({"colour": hb.Choice(list("abc")), "memory": hb.Number(0, 1)})
-    plan = hb.smallest_n(schema, BUDGET, share=0.01, within=0.05, trust="shuffler-noise")
-    needed = people_needed(plan, "colour", share=0.01, within=0.05)
-    assert plan.n == pytest.approx(needed.people, rel=0.01)
+    plan = hb.solve(schema, epsilon=1.0, delta=1e-6, share=0.01, within=0.05, trust="shuffler-noise")
+    goal = Goal(0.01, 0.05)
+    needed = goal.people(question_noise(plan, "colour"))
+    assert plan.n == pytest.approx(needed, rel=0.01)
     assert relative_error(plan, 0.01) <= 0.05
     assert coverage(plan, 0.01, within=0.05) >= 0.95
-    assert needed.sampling > 0.9
+    assert goal.sample_size / needed > 0.9
     with pytest.raises(hb.InvalidInput, match="not a number: colour"):
-        people_needed(plan, "memory", share=0.01, within=0.05)
+        question_noise(plan, "memory")
     with pytest.raises(hb.InvalidInput, match="survey"):
-        people_needed(hb.plan(hb.Schema.bits(1), 1000, BUDGET), "colour", share=0.01, within=0.05)
+        question_noise(hb.plan(hb.Schema.bits(1), 1000, BUDGET), "colour")
     with pytest.raises(hb.InvalidInput, match="other than numbers"):
         relative_error(hb.plan(number([4, 4]), 1000, BUDGET, trust="shuffler-noise"), 0.01)
 

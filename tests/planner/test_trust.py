@@ -14,9 +14,9 @@ from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.releases import Release
 from hubbub.model.schema import Schema
-from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, frontier, plan, verify
-from hubbub.planner.comparison import protecting, relaxations
+from hubbub.planner import FAMILIES, Request, Search, family_key, family_name, frontier, plan, verify
 from hubbub.planner.families import includes_trust
+from hubbub.planner.search import protecting, relaxations
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -43,7 +43,7 @@ def questions(number: int, seed: int, widths: tuple[int, ...] = (1, 2, 3, 5, 8, 
 
 def check_default(request: Request) -> None:
     """The default plan flips every record, relies on no fakes of the shuffler, and verifies."""
-    chosen = compare(request, prune=True).best
+    chosen = Search.of(request, prune=True).best
     assert chosen.protocol.q > 0
     assert math.isfinite(chosen.guarantee.assumptions.collusion_epsilon)
     assert chosen.protocol.shuffler_fakes is None
@@ -82,7 +82,7 @@ STATED: list[Any] = [
 @pytest.mark.parametrize(("schema", "limits"), STATED, ids=str)
 def test_no_plan_needs_more_trust_than_stated(schema: Schema, limits: dict[str, Any], trust: TrustModel) -> None:
     asked = Request.of(schema, 3000, BUDGET, trust=trust, **limits)
-    plans = compare(asked).plans
+    plans = Search.of(asked).plans
     assert plans
     policy = limits.get("min_q", 0.0) > 0 or "max_collusion_epsilon" in limits
     may_be_clear = not policy and (trust == "shuffler-noise" or (trust == "shuffling" and "clear" in limits))
@@ -220,14 +220,14 @@ def test_fakes_leave_no_record_practically_clear() -> None:
 )
 def test_excluded_families_say_why(key: str, constraints: dict[str, object], told: str) -> None:
     asked = Request.of(Schema.bits(2), 1000, BUDGET, **constraints)  # type: ignore[arg-type]
-    found = compare(asked)
+    found = Search.of(asked)
     assert told in found.why_not(key)
     assert found.why_not("local-flip") == ""
 
 
 def test_families_that_need_a_delta_say_so() -> None:
     pure = Request.of(Schema.bits(3), 1000, Budget(1.0, 0.0), trust="shuffling")
-    assert "raise delta" in compare(pure).why_not("flip")
+    assert "raise delta" in Search.of(pure).why_not("flip")
 
 
 def test_infeasible_requests_name_the_constraint_to_relax() -> None:
@@ -244,7 +244,7 @@ def test_infeasible_requests_name_the_constraint_to_relax() -> None:
 @pytest.mark.long
 def test_plans_have_the_same_name_everywhere() -> None:
     """Review: "clear + shuffler's fakes" was "split bits: in the clear" elsewhere; two families shared one name."""
-    found = compare(Request.of(Schema.at_most(3, 12), 20_000, BUDGET, trust="shuffler-noise")).plans
+    found = Search.of(Request.of(Schema.at_most(3, 12), 20_000, BUDGET, trust="shuffler-noise")).plans
     assert {"clear-shuffler-fakes", "clear-shuffler-fakes-records"} <= set(found)
     names = [family_name(one) for one in found.values()]
     assert len(names) == len(set(names))

@@ -178,7 +178,7 @@ def test_plans_and_estimates_are_drawn() -> None:
     plans = hb.frontier(schema, 1000, hb.Budget(1.0, 1e-6))
     assert "flipped records" in words(plans_chart(plans))
     reports = hb.randomize(hb.Collection.from_values(["red"] * 1000, schema), plans[0])
-    found = hb.estimate(hb.tally(hb.shuffle(reports)), plans[0])
+    found = hb.estimate(hb.tally(hb.shuffle(reports)), plans[0]).question
     assert [word for word in words(estimate_chart(found, top=1)) if word in schema.labels] == ["red"]
     assert "99% interval" in words(found.plot(level=0.99))
     assert all(label in found._repr_html_() for label in schema.labels)

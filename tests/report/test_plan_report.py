@@ -232,6 +232,21 @@ def test_the_report_says_whether_messages_are_kept(export: bool) -> None:
     assert ("keeps the mixed messages of every batch that it has counted in a folder" in text) == export
 
 
+def test_a_shuffler_that_takes_its_fakes_away_sees_the_noise_of_devices() -> None:
+    drawn = hb.Fakes.laplace(4.0, 60)
+    for protocol, left in (
+        (hb.Protocol(0.1, m=drawn), "the counts without the noise of its fakes; "),
+        (hb.Protocol(0.1, m=drawn, release="bits"), "the counts without the noise of its fakes; "),
+        (hb.Protocol(0.0, m=drawn, release="bits"), "the exact counts; "),
+    ):
+        plan = hb.plan_from(COLOURS, 100, protocol, delta=1e-6)
+        assert plan.guarantee.assumptions.fakes
+        told = {who: told for who, _, told in explanation.learns(plan)}["shuffler that reads the results"]
+        assert told.startswith(left)
+    assert "Every device randomizes its answer, and" in explanation.summary(PLANS["copies"])
+    assert "Every device hides its answer among fakes, and" in explanation.summary(PLANS["users' fakes"])
+
+
 def test_a_shuffler_that_reads_the_results_is_named() -> None:
     """It subtracts its own fakes: the words "nothing about the answer" hold only for one that sees no results."""
     for name, plan in PLANS.items():

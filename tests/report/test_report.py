@@ -9,7 +9,7 @@ from tests.report.structure import check_page
 import hubbub as hb
 from hubbub.report import Axis, Facts, Figure, Report, Section, Series, Steps, Table, chart, document, render, table
 from hubbub.report.report import Block
-from hubbub.report.results import estimate_rows
+from hubbub.report.results import label_rows
 
 CURVE = chart([Series(label="a", points=[(1, 1), (2, 2)])], "A curve", across=Axis("x"), up=Axis("y"))
 
@@ -67,7 +67,7 @@ def test_no_table_has_a_negative_zero() -> None:
     plan = hb.plan_from(hb.Schema.one_hot(["a", "b"]), 100, hb.Protocol(q=0.1), delta=1e-6)
     counted = hb.estimate(
         hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(["a"] * 100, plan.schema), plan))), plan
-    )
+    ).question
     values = np.array([100.0, -0.3])
-    _, rows = estimate_rows(replace(counted, values=values, unbiased=values), level=0.95, top=None)
+    _, rows = label_rows(replace(counted, values=values, unbiased=values), level=0.95, top=None)
     assert [row[1] for row in rows] == ["100", "0"]

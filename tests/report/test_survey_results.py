@@ -14,13 +14,13 @@ import hubbub as hb
 from hubbub.errors import InvalidInput
 from hubbub.report import (
     Chart,
+    comparison_page,
+    result_page,
     rounds_chart,
-    survey_comparison_page,
-    survey_page,
 )
-from hubbub.report.survey_results import cross_rows, difference_rows, measure_rows
+from hubbub.report.results import cross_rows, difference_rows, figure_rows
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.report
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -30,14 +30,14 @@ def words(one: Chart, *, wide: bool = True) -> str:
 
 
 @pytest.fixture(scope="module")
-def found() -> hb.SurveyEstimate:
+def found() -> hb.Result:
     result = answered()
     object.__setattr__(result, "achieved", None)
     return result
 
 
-def test_a_page_has_a_section_a_chart_and_a_table_for_every_question(found: hb.SurveyEstimate) -> None:
-    page = survey_page(found)
+def test_a_page_has_a_section_a_chart_and_a_table_for_every_question(found: hb.Result) -> None:
+    page = result_page(found)
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
     assert headings == list(SURVEY)
     assert page.count("<figure>") == len(SURVEY)
@@ -49,8 +49,8 @@ def test_a_page_has_a_section_a_chart_and_a_table_for_every_question(found: hb.S
 
 @pytest.mark.parametrize("name", SURVEY)
 @pytest.mark.parametrize("wide", [True, False])
-def test_every_question_has_a_chart(found: hb.SurveyEstimate, name: str, wide: bool) -> None:
-    shown = words(found.plot(name), wide=wide)
+def test_every_question_has_a_chart(found: hb.Result, name: str, wide: bool) -> None:
+    shown = words(found[name].plot(), wide=wide)
     expected = {
         "colour": "red",
         "dark mode": "yes",
@@ -61,15 +61,15 @@ def test_every_question_has_a_chart(found: hb.SurveyEstimate, name: str, wide: b
     assert expected[name] in shown
 
 
-def test_a_chart_of_a_distribution_marks_the_median(found: hb.SurveyEstimate, tmp_path: Path) -> None:
-    assert re.search(r"median [\d,.]+", words(found.plot("load time")))
-    found.plot("load time").save(str(tmp_path / "a.png"))
+def test_a_chart_of_a_distribution_marks_the_median(found: hb.Result, tmp_path: Path) -> None:
+    assert re.search(r"median [\d,.]+", words(found["load time"].plot()))
+    found["load time"].plot().save(str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
-def test_rounds_are_a_line_with_a_ribbon(found: hb.SurveyEstimate) -> None:
+def test_rounds_are_a_line_with_a_ribbon(found: hb.Result) -> None:
     memory = found["memory"]
-    assert isinstance(memory, hb.NumberEstimate)
+    assert isinstance(memory, hb.NumberView)
     shown = words(rounds_chart([memory.mean] * 5, "Weekly", name="week"))
     assert "95% intervals of the population" in shown
     assert "week" in shown
@@ -78,11 +78,11 @@ def test_rounds_are_a_line_with_a_ribbon(found: hb.SurveyEstimate) -> None:
         rounds_chart([], "Weekly")
 
 
-def test_tables_have_the_figures_of_the_results(found: hb.SurveyEstimate) -> None:
+def test_tables_have_the_figures_of_the_results(found: hb.Result) -> None:
     memory, table = found["memory"], found["colour × dark mode"]
-    assert isinstance(memory, hb.NumberEstimate)
-    assert isinstance(table, hb.CrossEstimate)
-    head, rows = measure_rows(memory.measures(), level=0.9)
+    assert isinstance(memory, hb.NumberView)
+    assert isinstance(table, hb.CrossView)
+    head, rows = figure_rows(memory.figures(), level=0.9)
     assert head[2] == "90% interval"
     assert [row[0] for row in rows] == ["mean", "sum", "variance", "answered"]
     assert rows[1][3] == "", "a population has no sum"
@@ -94,9 +94,9 @@ def test_tables_have_the_figures_of_the_results(found: hb.SurveyEstimate) -> Non
 
 
 @pytest.mark.long
-def test_two_surveys_are_compared_on_a_page(found: hb.SurveyEstimate) -> None:
+def test_two_surveys_are_compared_on_a_page(found: hb.Result) -> None:
     compared = hb.compare(found, answered(500, seed=7))
-    page = survey_comparison_page(compared)
+    page = comparison_page(compared)
     check_page(page, len(SURVEY))
     assert "500 in B" in page
     memory = compared["memory"]
@@ -110,7 +110,7 @@ def test_names_are_escaped() -> None:
     plan = survey_plan({"<b>time</b>": question}, "Laplace fakes")
     result = estimate(plan, levels(np.full(12, 9), question), np.random.default_rng(1))
     object.__setattr__(result, "achieved", None)
-    page = survey_page(result)
+    page = result_page(result)
     assert "<b>time" not in page
     assert "<i>" not in page
     assert "&lt;b&gt;time" in page

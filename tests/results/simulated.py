@@ -94,19 +94,19 @@ def tally_of(plan: hb.Plan, truth: Sequence[Counts], rng: Rng, batches: int = 1)
     )
 
 
-def estimate(plan: hb.Plan, truth: Sequence[Counts], rng: Rng, batches: int = 1) -> hb.SurveyEstimate:
+def estimate(plan: hb.Plan, truth: Sequence[Counts], rng: Rng, batches: int = 1) -> hb.Result:
     """Return the estimate of a simulated tally."""
-    return hb.estimate_survey(tally_of(plan, truth, rng, batches), plan)
+    return hb.estimate(tally_of(plan, truth, rng, batches), plan)
 
 
-def one_label(plan: hb.Plan, draw: Callable[[], Counts], times: int, rng: Rng) -> tuple[hb.Estimate, Counts]:
+def one_label(plan: hb.Plan, draw: Callable[[], Counts], times: int, rng: Rng) -> tuple[hb.LabelView, Counts]:
     """Return the first label of a single choice, estimated repeatedly, as labels of one estimate, and the truth."""
     truth = [draw() for _ in range(times)]
     found = [answer_counts(tally_of(plan, [one], rng), plan)[0] for one in truth]
     values = np.array([one.values[0] for one in found])
     noise = found[0].noise
     stderr = np.sqrt(noise.variance + noise.growth * np.clip(values, 0, truth[0].sum()))
-    repeated = hb.Estimate(
+    repeated = hb.LabelView(
         labels=tuple(map(str, range(times))), values=values, stderr=stderr, n=int(truth[0].sum()), one_choice=False,
         unbiased=values, noise=noise,
     )  # fmt: skip

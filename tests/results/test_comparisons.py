@@ -147,7 +147,7 @@ def test_labels_are_matched_by_name() -> None:
     rng = np.random.default_rng(58)
     a, _ = draw("flips", 900, 0.1, 3, rng)
     b, _ = draw("flips", 900, 0.4, 3, rng)
-    turned = hb.Estimate(
+    turned = hb.LabelView(
         labels=b.labels[::-1],
         values=b.values[::-1],
         stderr=b.stderr[::-1],

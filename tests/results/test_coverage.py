@@ -43,14 +43,14 @@ def scale_coverage(noise: str, data: str, n: int, times: int, *, missing: bool =
     """Return for every draw whether the bands, and the intervals of all quantiles, hold."""
     question = Scale(0, 16, buckets=16, levels=[4, 1], missing=missing)
     plan, rng = survey_plan({"x": question}, noise), np.random.default_rng([21, n])
-    held: dict[str, list[bool]] = {"collection": [], "population": [], "median": []}
+    held: dict[str, list[bool]] = {"people": [], "population": [], "median": []}
     absent = 0.2 if missing else 0.0
     for _ in range(times):
         people = rng.multinomial(n, np.r_[SHARES[data] * (1 - absent), absent])
         found = estimate(plan, levels(people if missing else people[:-1], question), rng)["x"]
-        assert isinstance(found, hb.ScaleEstimate)
+        assert isinstance(found, hb.ScaleView)
         below = np.cumsum(people[:15]) / max(people[:16].sum(), 1)
-        for of, truth in (("collection", below), ("population", np.cumsum(SHARES[data])[:-1])):
+        for of, truth in (("people", below), ("population", np.cumsum(SHARES[data])[:-1])):
             low, high = found.band(of=of)  # type: ignore[arg-type]
             held[of].append(bool(((low <= truth + 1e-9) & (truth <= high + 1e-9)).all()))
         low_end, high_end = found.median.interval()
@@ -69,7 +69,7 @@ def number_coverage(noise: str, kind: str, data: str, n: int, times: int) -> dic
         if question.missing:
             x[1:][rng.random(n - 1) < 0.2] = math.nan
         found = estimate(plan, rounded(x, question, rng), rng)["x"]
-        assert isinstance(found, hb.NumberEstimate)
+        assert isinstance(found, hb.NumberView)
         figures = {
             "sum": (found.sum.interval(), float(np.nansum(x))),
             "mean": (found.mean.interval(), float(np.nanmean(x))),
@@ -96,7 +96,7 @@ def count_coverage(noise: str, people: float, times: int) -> dict[str, list[bool
     found, truth = one_label(plan, lambda: rng.multinomial(n, shares), times, rng)
     (low, high), (first, last) = found.interval(), found.population()
     own, outer = (low <= truth) & (truth <= high), (first <= share) & (share <= last)
-    return {"collection": own.tolist(), "population": outer.tolist()}
+    return {"people": own.tolist(), "population": outer.tolist()}
 
 
 @pytest.mark.parametrize("noise", NOISE)
@@ -177,7 +177,7 @@ def test_bands_without_sampling_error_do_not_cover_the_population() -> None:
     plan, held = survey_plan({"x": question}, "few Laplace fakes"), []
     for _ in range(FEW):
         found = estimate(plan, levels(rng.multinomial(1000, SHARES["skewed"]), question), rng)["x"]
-        assert isinstance(found, hb.ScaleEstimate)
+        assert isinstance(found, hb.ScaleView)
         (low, high), truth = found.band(), np.cumsum(SHARES["skewed"])[:-1]
         held.append(bool(((low <= truth) & (truth <= high)).all()))
     assert not plausible(held)
@@ -200,8 +200,8 @@ def exact_coverage(fakes: hb.Fakes, level: float) -> float:
         tally = hb.Tally(
             plan=plan.id, n=n, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=n, counts=counts
         )
-        found = hb.estimate_survey(tally, plan)["x"]
-        assert isinstance(found, hb.ScaleEstimate)
+        found = hb.estimate(tally, plan)["x"]
+        assert isinstance(found, hb.ScaleView)
         low, high = found.band(level)
         held += chance * bool(low[0] <= ones / n + 1e-12 and ones / n <= high[0] + 1e-12)
     return held
@@ -229,8 +229,8 @@ def test_the_error_of_a_population_band_is_divided_among_all_its_parts(level: fl
         tally = hb.Tally(
             plan=plan.id, n=n, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=n, counts=counts
         )
-        found = hb.estimate_survey(tally, plan)["x"]
-        assert isinstance(found, hb.ScaleEstimate)
+        found = hb.estimate(tally, plan)["x"]
+        assert isinstance(found, hb.ScaleView)
         low, high = found.band(level, of="population")
         distance = math.sqrt(math.log(2 * parts / (1 - level)) / (2 * n))
         assert distance <= high[0] - 0.5 <= distance + 1.1 / n

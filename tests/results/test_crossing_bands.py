@@ -16,8 +16,8 @@ def test_quantiles_have_ordered_intervals_whatever_the_noise() -> None:
         tally = hb.Tally(
             plan=plan.id, n=3, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=3, counts=counts
         )
-        found = hb.estimate_survey(tally, plan)["load"]
-        assert isinstance(found, hb.ScaleEstimate)
+        found = hb.estimate(tally, plan)["load"]
+        assert isinstance(found, hb.ScaleView)
         low, high = found.band(0.6827)
         assert (low <= high).all()
         falling += bool((np.diff(found.cdf()[1]) < 0).any())

@@ -145,7 +145,7 @@ def test_labels_of_surveys_are_rarely_flagged_and_their_intervals_hold(noise: st
     flagged, held = [], []
     for _ in range(times):
         found = estimate(plan, [truth], rng)["x"]
-        assert isinstance(found, hb.Estimate)
+        assert isinstance(found, hb.LabelView)
         flagged.append(bool(found.detectable[1:].any()))
         low, high = found.interval(simultaneous=True)
         held.append(bool(((low <= truth) & (truth <= high)).all()))

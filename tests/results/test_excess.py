@@ -1,10 +1,12 @@
 """Counts above the number of people: no data cause them, and every result says so."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import hubbub as hb
-from hubbub.report import estimate_page, estimate_table, survey_page
+from hubbub.report import html_table, result_page
 
 N = 500
 PLAN = hb.plan_from(hb.Schema.one_hot(["red", "green", "blue"]), N, hb.Protocol(0.05, release="bits"), epsilon=1.0)
@@ -15,7 +17,7 @@ WORDS = "ore than the number of people: "
 
 def counted(plan: hb.Plan, *numbers: int) -> hb.Tally:
     counts = np.array(numbers, np.int64)
-    sizes = {"n": N, "batches": 1, "smallest_batch": N, "fakes": 0, "messages": int(counts.sum())}
+    sizes: dict[str, Any] = {"n": N, "batches": 1, "smallest_batch": N, "fakes": 0, "messages": int(counts.sum())}
     return hb.Tally(plan=plan.id, counts=counts, **sizes)
 
 
@@ -23,12 +25,12 @@ def test_counts_above_the_people_are_named() -> None:
     """Regression: 4,081 of 1,260 people were "green", without a remark."""
     found = hb.estimate(counted(PLAN, 30, 1600, 30), PLAN)
     assert found.excess == ("green",)
-    for text in (estimate_page(found), estimate_table(found)):
+    for text in (result_page(found), html_table(found)):
         assert f"{WORDS}green; some devices counted more than once" in text
-    assert hb.Estimate.from_json(found.to_json()).excess == ("green",)
-    survey = hb.estimate_survey(counted(ANSWERS, 30, 1600, 30, 260, 260), ANSWERS)
+    assert hb.Result.from_json(found.to_json()).excess == ("green",)
+    survey = hb.estimate(counted(ANSWERS, 30, 1600, 30, 260, 260), ANSWERS)
     assert survey.excess == ("colour, green",)
-    assert f"{WORDS}colour, green; " in survey_page(survey)
+    assert f"{WORDS}colour, green; " in result_page(survey)
 
 
 @pytest.mark.parametrize("plan", [PLAN, ANSWERS], ids=["labels", "survey"])
@@ -39,8 +41,8 @@ def test_noise_is_not_blamed_on_devices(plan: hb.Plan) -> None:
     above = named = 0
     for _ in range(60):
         tally = hb.tally(hb.shuffle(hb.randomize(people, plan)))
-        found = hb.estimate_survey(tally, plan) if plan is ANSWERS else hb.estimate(tally, plan)
-        counts = found.counts[0].values if isinstance(found, hb.SurveyEstimate) else found.values
+        found = hb.estimate(tally, plan)
+        counts = found.counts[0].values
         above += bool(counts[0] > N)
         named += bool(found.excess)
     assert above > 10

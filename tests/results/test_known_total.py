@@ -92,8 +92,8 @@ def test_a_survey_of_one_choice_says_the_same(labels: int, fakes: hb.Fakes | Non
         hb.Tally(plan=own.id, n=500, fakes=0, messages=int(counts.sum()), batches=1, smallest_batch=500, counts=counts)
         for own in (plan, survey)
     )
-    alone, asked = hb.estimate(one, plan), hb.estimate_survey(two, survey)["label"]
-    assert isinstance(asked, hb.Estimate)
+    alone, asked = hb.estimate(one, plan).question, hb.estimate(two, survey)["label"]
+    assert isinstance(asked, hb.LabelView)
     assert alone.values.sum() == pytest.approx(500)
     for name in ("values", "stderr"):
         np.testing.assert_allclose(getattr(alone, name), getattr(asked, name), rtol=1e-12)

@@ -55,13 +55,13 @@ def test_false_positives_of_every_label_are_as_rare_as_promised(name: str, share
     tally = hb.Tally(
         plan=plan.id, n=N, fakes=0, messages=N + fakes if fakes else 0, batches=1, smallest_batch=N, counts=counts
     )
-    empty = hb.estimate(tally, plan)
+    empty = hb.estimate(tally, plan).question
     values = empty.values[0] + sent / empty.noise.gain
     x, y = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(values, values, indexing="ij"))
     errors = np.full(x.size, empty.stderr[0])
     names = tuple(map(str, range(x.size)))
     a, b = (
-        hb.Estimate(labels=names, values=each, stderr=errors, n=N, one_choice=False, unbiased=each, noise=empty.noise)
+        hb.LabelView(labels=names, values=each, stderr=errors, n=N, one_choice=False, unbiased=each, noise=empty.noise)
         for each in (x, y)
     )
     found = hb.compare(a, b, correction="none")

@@ -15,6 +15,7 @@ from hubbub.numeric.effects import Factorial
 from hubbub.numeric.population import CountNoise, population_interval
 from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
+from hubbub.results.figures import BOTH
 from hubbub.results.frames import to_csv
 
 pytestmark = pytest.mark.pipeline
@@ -32,7 +33,7 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def answered(n: int = 1000, *, seed: int = 1, derived: tuple[str, ...] = (), batches: int = 1) -> hb.SurveyEstimate:
+def answered(n: int = 1000, *, seed: int = 1, derived: tuple[str, ...] = (), batches: int = 1) -> hb.Result:
     """Return the estimate of a whole survey of simulated people."""
     random = rng(seed)
     plan = survey_plan(SURVEY, [LAPLACE] * (10 - len(derived)), derived)
@@ -49,7 +50,7 @@ def answered(n: int = 1000, *, seed: int = 1, derived: tuple[str, ...] = (), bat
     return estimate(plan, truth, random, batches)
 
 
-def one(question: Question, noise: hb.Noise, truth: list[np.ndarray], seed: int = 1) -> hb.SurveyEstimate:
+def one(question: Question, noise: hb.Noise, truth: list[np.ndarray], seed: int = 1) -> hb.Result:
     return estimate(survey_plan({"x": question}, [noise] * len(truth)), truth, rng(seed))
 
 
@@ -59,7 +60,7 @@ def one(question: Question, noise: hb.Noise, truth: list[np.ndarray], seed: int 
 def test_prefixes_of_a_tree_have_the_golden_deviations() -> None:
     question = Scale(0, 256, buckets=256, levels=[16, 1])
     found = one(question, LAPLACE, levels(np.full(256, 40), question))["x"]
-    assert isinstance(found, hb.ScaleEstimate)
+    assert isinstance(found, hb.ScaleView)
     deviations = found.cdf()[2] * found.n
     golden = {8: 11.590394, 16: 5.299475, 100: 14.281569, 128: 10.946549}
     for right, sigma in golden.items():
@@ -72,7 +73,7 @@ def test_the_sum_of_four_digits_has_the_golden_deviation() -> None:
     question = Number(0, 1, digits=[4, 4, 4, 4])
     noise = [hb.Noise(m=hb.Fakes.laplace(b, math.ceil(13 * b))) for b in (3.25, 8.2, 20.5, 52.0)[::-1]]
     found = estimate(survey_plan({"x": question}, noise), rounded(np.zeros(10), question, rng()), rng())["x"]
-    assert isinstance(found, hb.NumberEstimate)
+    assert isinstance(found, hb.NumberView)
     rounding = 10 / 4 / 255**2
     assert math.sqrt(found.sum.stderr**2 - rounding) == pytest.approx(3.270148, rel=1e-4)
 
@@ -100,33 +101,33 @@ def test_a_malicious_client_moves_results_by_the_stated_bounds() -> None:
     question = Scale(0, 16, buckets=16, levels=[4, 1])
     blocks, leaves = np.full(4, 40), np.full(16, 10)
     found = one(question, LAPLACE, [blocks, leaves], seed=5)["x"]
-    assert isinstance(found, hb.ScaleEstimate)
+    assert isinstance(found, hb.ScaleView)
     worst = 0.0
     for block in range(4):
         for leaf in range(16):
             sent = [blocks + np.eye(4, dtype=int)[block] - np.eye(4, dtype=int)[3]]
             sent.append(leaves + np.eye(16, dtype=int)[leaf] - np.eye(16, dtype=int)[15])
             other = one(question, LAPLACE, sent, seed=5)["x"]
-            assert isinstance(other, hb.ScaleEstimate)
+            assert isinstance(other, hb.ScaleView)
             worst = max(worst, float(np.abs(np.cumsum(other.values) - np.cumsum(found.values))[:-1].max()))
     assert 1.0 < worst <= found.influence + 1e-9
     number = Number(10, 20, digits=[4, 4])
     low, high = (one(number, LAPLACE, rounded(np.full(50, x), number, rng()), seed=6)["x"] for x in (10.0, 10.0))
-    assert isinstance(low, hb.NumberEstimate)
-    assert isinstance(high, hb.NumberEstimate)
+    assert isinstance(low, hb.NumberView)
+    assert isinstance(high, hb.NumberView)
     moved = [counts.copy() for counts in rounded(np.full(50, 10.0), number, rng())]
     for counts in moved:
         counts[0] -= 1
         counts[-1] += 1
     high_ = one(number, LAPLACE, moved, seed=6)["x"]
-    assert isinstance(high_, hb.NumberEstimate)
+    assert isinstance(high_, hb.NumberView)
     assert high_.sum.value - low.sum.value == pytest.approx(10.0)
 
 
 # ---- no bias, and the promised variance ----
 
 
-def repeated(question: Question, noise: str | hb.Noise, truth: list[np.ndarray], times: int) -> list[hb.SurveyEstimate]:
+def repeated(question: Question, noise: str | hb.Noise, truth: list[np.ndarray], times: int) -> list[hb.Result]:
     random = rng(11)
     given = noise if isinstance(noise, str) else [noise] * len(truth)
     plan = survey_plan({"x": question}, given)
@@ -144,8 +145,8 @@ def unbiased(values: np.ndarray, truth: float, sigma: float) -> bool:
 def test_counts_are_unbiased(noise: str) -> None:
     found = [each["x"] for each in repeated(Choice(list("abcde")), noise, [np.array([300, 100, 50, 50, 0])], 300)]
     for place, truth in enumerate([300, 100, 50, 50, 0]):
-        values = np.array([each.values[place] for each in found if isinstance(each, hb.Estimate)])
-        sigma = np.mean([each.stderr[place] for each in found if isinstance(each, hb.Estimate)])
+        values = np.array([each.values[place] for each in found if isinstance(each, hb.LabelView)])
+        sigma = np.mean([each.stderr[place] for each in found if isinstance(each, hb.LabelView)])
         assert unbiased(values, truth, float(sigma)), (noise, place)
 
 
@@ -156,7 +157,7 @@ def test_prefixes_are_unbiased_for_constant_data(noise: str, place: int) -> None
     question = Scale(0, 16, buckets=16, levels=[4, 1])
     found = repeated(question, noise, levels(500 * np.eye(16, dtype=np.int64)[place], question), 250)
     results = [each["x"] for each in found]
-    curves = [each.cdf() for each in results if isinstance(each, hb.ScaleEstimate)]
+    curves = [each.cdf() for each in results if isinstance(each, hb.ScaleView)]
     shares, sigmas = (np.array([curve[part] for curve in curves]) for part in (1, 2))
     for edge in (0, 7, 14):
         assert unbiased(shares[:, edge], float(edge >= place), float(sigmas[:, edge].mean())), (noise, edge)
@@ -170,7 +171,7 @@ def test_sum_mean_and_variance_are_unbiased(noise: str) -> None:
     x[:80] = math.nan
     plan = survey_plan({"x": question}, noise)
     found = [estimate(plan, rounded(x, question, random), random)["x"] for _ in range(250)]
-    numbers = [each for each in found if isinstance(each, hb.NumberEstimate)]
+    numbers = [each for each in found if isinstance(each, hb.NumberView)]
     given = x[80:]
     for figure, truth in (("mean", given.mean()), ("sum", given.sum()), ("variance", given.var())):
         measures = [getattr(each, figure) for each in numbers]
@@ -184,7 +185,7 @@ def test_missing_answers_are_a_ratio() -> None:
     question = Scale(0, 8, buckets=8, levels=[4, 1], missing=True)
     truth = levels(np.array([40, 10, 10, 20, 5, 5, 5, 5, 100]), question)
     results = [each["x"] for each in repeated(question, "Laplace fakes", truth, 300)]
-    found = [each for each in results if isinstance(each, hb.ScaleEstimate)]
+    found = [each for each in results if isinstance(each, hb.ScaleView)]
     curves = [each.cdf() for each in found]
     assert unbiased(np.array([one[1][3] for one in curves]), 0.8, float(np.mean([one[2][3] for one in curves])))
     answers = np.array([each.answered for each in found])
@@ -209,8 +210,8 @@ def test_combined_cells_by_response_have_the_variance_of_the_data() -> None:
     plan, random = survey_plan(questions, "response"), rng(13)
     found = [estimate(plan, truth, random) for _ in range(300)]
     cells = [each["c"] for each in found]
-    values = np.array([each.values for each in cells if isinstance(each, hb.CrossEstimate)])
-    sigma = np.mean([each.stderr for each in cells if isinstance(each, hb.CrossEstimate)], axis=0)
+    values = np.array([each.values for each in cells if isinstance(each, hb.CrossView)])
+    sigma = np.mean([each.stderr for each in cells if isinstance(each, hb.CrossView)], axis=0)
     for place in np.ndindex(3, 2):
         assert unbiased(values[(slice(None), *place)], float(pairs[place]), float(sigma[place])), place
 
@@ -239,8 +240,8 @@ def test_prefixes_by_response_have_the_variance_of_the_data(
     counts.setflags(write=False)
     sent = n * len(widths)
     tally = hb.Tally(plan=plan.id, n=n, fakes=0, messages=sent, batches=1, smallest_batch=n, counts=counts)
-    found = hb.estimate_survey(tally, plan)["x"]
-    assert isinstance(found, hb.ScaleEstimate)
+    found = hb.estimate(tally, plan)["x"]
+    assert isinstance(found, hb.ScaleView)
     covariance, rows, start = np.zeros((expected.size, expected.size)), [], 0
     for place, count in enumerate(truth):
         size = count.size
@@ -266,15 +267,15 @@ def test_prefixes_by_response_have_the_variance_of_the_data(
 def test_a_cross_table_says_how_it_was_measured() -> None:
     combined, alone = answered(), answered(derived=("colour", "dark mode"))
     table, direct = combined["colour × dark mode"], alone["colour × dark mode"]
-    assert isinstance(table, hb.CrossEstimate)
-    assert isinstance(direct, hb.CrossEstimate)
+    assert isinstance(table, hb.CrossView)
+    assert isinstance(direct, hb.CrossView)
     assert not table.direct
     assert "least squares" in table.remark
     assert direct.direct
     assert "one attribute of combinations" in direct.remark
     assert table.stderr.max() < direct.stderr.max()
     colour = alone["colour"]
-    assert isinstance(colour, hb.Estimate)
+    assert isinstance(colour, hb.LabelView)
     assert colour.remark == "unbiased, from 'colour × dark mode'"
     assert colour.values == pytest.approx(direct.values.sum(axis=1))
     assert direct["red", "yes"].value == direct.values[0, 1]
@@ -288,9 +289,9 @@ def test_a_question_outside_of_all_cross_tables_keeps_its_exact_noise() -> None:
     found = estimate(survey_plan(questions, "Laplace fakes"), truth, rng())
     alone = one(questions["c"], NOISE["Laplace fakes"][0], truth[2:3])["x"]
     combined, single = found["a"], found["c"]
-    assert isinstance(alone, hb.Estimate)
-    assert isinstance(single, hb.Estimate)
-    assert isinstance(combined, hb.Estimate)
+    assert isinstance(alone, hb.LabelView)
+    assert isinstance(single, hb.LabelView)
+    assert isinstance(combined, hb.LabelView)
     assert single.remark == "unbiased"
     assert combined.remark == "unbiased, combined with 'd'"
     assert single.noise.distribution is not None
@@ -317,7 +318,7 @@ def test_sums_of_laplace_errors_have_longer_tails_than_normal_ones() -> None:
 def test_many_sums_are_interpolated_outwards() -> None:
     question = Scale(0, 1024, buckets=1024, levels=[32, 1])
     found = one(question, LAPLACE, levels(np.ones(1024, np.int64), question))["x"]
-    assert isinstance(found, hb.ScaleEstimate)
+    assert isinstance(found, hb.ScaleView)
     errors = found.errors(np.full(1023, 0.5))
     some = np.arange(5, 1023, 41)
     exact = errors.rows(some).reach(1e-4)
@@ -330,8 +331,8 @@ def test_many_sums_are_interpolated_outwards() -> None:
 
 def test_bands_are_monotone_and_hold_the_estimate() -> None:
     found = answered()["load time"]
-    assert isinstance(found, hb.ScaleEstimate)
-    for of in ("collection", "population"):
+    assert isinstance(found, hb.ScaleView)
+    for of in BOTH:
         low, high = found.band(of=of)
         assert (np.diff(low) >= 0).all()
         assert (np.diff(high) >= 0).all()
@@ -343,7 +344,7 @@ def test_bands_are_monotone_and_hold_the_estimate() -> None:
 
 def test_quantiles_are_between_the_ends_of_their_intervals() -> None:
     found = answered()["load time"]
-    assert isinstance(found, hb.ScaleEstimate)
+    assert isinstance(found, hb.ScaleView)
     for p in (0.0, 0.05, 0.5, 0.95, 1.0):
         quantile = found.quantile(p)
         low, high = quantile.interval()
@@ -356,23 +357,23 @@ def test_quantiles_are_between_the_ends_of_their_intervals() -> None:
 def test_a_batch_in_which_nobody_may_have_answered_says_nothing() -> None:
     scale, number = Scale(0, 8, buckets=8, missing=True), Number(0, 1, digits=[4], missing=True)
     found = one(scale, LAPLACE, levels(np.array([0] * 8 + [30]), scale))["x"]
-    assert isinstance(found, hb.ScaleEstimate)
+    assert isinstance(found, hb.ScaleView)
     low, high = found.band(of="population")
     assert (low == 0).all()
     assert (high == 1).all()
     mean = one(number, LAPLACE, rounded(np.full(30, math.nan), number, rng()))["x"]
-    assert isinstance(mean, hb.NumberEstimate)
+    assert isinstance(mean, hb.NumberView)
     assert mean.mean.interval() == (0.0, 1.0)
 
 
 def test_figures_that_do_not_exist_are_refused() -> None:
     found = answered()
     memory = found["memory"]
-    assert isinstance(memory, hb.NumberEstimate)
+    assert isinstance(memory, hb.NumberView)
     with pytest.raises(Infeasible, match="does not tell the sum of a population"):
         memory.sum.interval(of="population")
     plain = one(Number(0, 1, digits=[4]), LAPLACE, [np.array([5, 5, 0, 0])])["x"]
-    assert isinstance(plain, hb.NumberEstimate)
+    assert isinstance(plain, hb.NumberView)
     with pytest.raises(Infeasible, match="was not asked for"):
         _ = plain.variance
     with pytest.raises(InvalidInput, match="the name of a question"):
@@ -385,16 +386,17 @@ def test_figures_that_do_not_exist_are_refused() -> None:
 def test_results_are_read_back() -> None:
     found = answered(derived=("colour",), batches=2)
     object.__setattr__(found, "achieved", None)
-    again = hb.SurveyEstimate.from_json(found.to_json(0.9))
+    again = hb.Result.from_json(found.to_json(0.9))
     assert again.to_json(0.9) == found.to_json(0.9)
     assert [type(again[name]) for name in again] == [type(found[name]) for name in found]
     document = json.loads(found.to_json())
-    assert document["format"] == "hubbub survey estimate 1"
-    assert [result["name"] for result in document["results"]] == list(SURVEY)
-    changes: list[dict[str, object]] = [{"format": "x"}, {"people": -1}, {"attributes": []}, {"schema": {}}]
+    assert document["format"] == "hubbub result 3"
+    assert list(dict.fromkeys(document["table"]["question"])) == list(SURVEY)
+    assert list(document["distributions"]) == ["load time"]
+    changes: list[dict[str, object]] = [{"format": "x"}, {"people": -1}, {"counts": []}, {"schema": {}}]
     for change in changes:
         with pytest.raises(WireError):
-            hb.SurveyEstimate.from_json(json.dumps({**document, **change}))
+            hb.Result.from_json(json.dumps({**document, **change}))
 
 
 @pytest.mark.parametrize("noise", ["Laplace fakes", "flipped bits"])
@@ -410,8 +412,8 @@ def test_the_number_of_answers_is_a_figure_where_some_may_be_missing(noise: str)
         found = estimate(plan, truth, random)
         for name, covered in held.items():
             result = found[name]
-            assert isinstance(result, hb.ScaleEstimate | hb.NumberEstimate)
-            answers = result.measures()[-1]
+            assert isinstance(result, hb.ScaleView | hb.NumberView)
+            answers = result.figures()[-1]
             assert (answers.name, answers.unit, answers.value) == ("answered", "people", result.answered)
             low, high = answers.interval()
             covered.append(low <= 300 <= high)
@@ -421,7 +423,7 @@ def test_the_number_of_answers_is_a_figure_where_some_may_be_missing(noise: str)
     assert all(plausible(covered) for covered in held.values())
     columns = found.columns()
     assert [item for item in columns["item"] if item == "answered"] == ["answered"] * 2
-    assert isinstance(found["y"].to_document()["answered"], float)
+    assert json.loads(found.to_json())["table"]["item"].count("answered") == 2
 
 
 def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() -> None:
@@ -429,10 +431,10 @@ def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() ->
     found = answered()
     for name in ("colour", "dark mode"):
         one = found[name]
-        assert isinstance(one, hb.Estimate)
+        assert isinstance(one, hb.LabelView)
         first, last = one.interval(of="population")
         mine = [place for place, each in enumerate(found.columns()["question"]) if each == name]
-        rows = json.loads(one.to_json())["counts"]
+        table = json.loads(found.to_json())["table"]
         text = to_csv(one.columns()).splitlines()
         place = text[0].split(",").index("population_low")
         exports = [
@@ -440,7 +442,7 @@ def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() ->
             one.to_arrow()["population_low"].to_numpy(),
             one.to_pandas()["population_low"].to_numpy(),
             one.to_polars()["population_low"].to_numpy(),
-            np.array([row["population_low"] for row in rows]),
+            np.array(table["population_low"])[mine],
             np.array([float(line.split(",")[place]) for line in text[1:]]),
             np.array(found.columns()["population_low"])[mine],
             found.to_arrow()["population_low"].to_numpy()[mine],
@@ -453,20 +455,19 @@ def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() ->
         assert (last > 1).all(), "people, not shares"
     whole, cross = found.columns(), found["colour × dark mode"]
     rows = [place for place, name in enumerate(whole["question"]) if name == "colour × dark mode"]
-    document = json.loads(found.to_json())["results"]
+    document = json.loads(found.to_json())["table"]
     for key in ("population_low", "population_high"):
         expected = np.array(whole[key])[rows]
         assert np.array(cross.columns()[key]) == pytest.approx(expected)
-        assert [cell[key] for cell in document[-1]["cells"]] == pytest.approx(expected)
-    reds = [row["population_high"] for row in document[0]["counts"]]
-    assert reds == pytest.approx(np.array(whole["population_high"])[:3])
+        assert np.array(document[key])[rows] == pytest.approx(expected)
 
 
 def test_columns_have_a_row_for_each_figure() -> None:
     found = answered()
     columns = found.columns()
     assert list(columns) == [
-        "question", "item", "unit", "value", "stderr", "low", "high", "population_low", "population_high",
+        "question", "item", "people", "share", "unit", "value", "stderr", "low", "high", "population_low",
+        "population_high", "note", "n", "plan_id", "released",
     ]  # fmt: skip
     assert len({len(column) for column in columns.values()}) == 1
     assert len(columns["item"]) == 3 + 2 + 5 + 4 + 6

@@ -4,7 +4,7 @@ import os
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from hubbub.service.issuer.signer import TokenKey
+from hubbub.service.issuer import TokenKey
 from hubbub.service.task.admission import Admission, TicketKey
 from hubbub.service.task.tokens import PendingToken
 

@@ -23,7 +23,7 @@ from hubbub.planner import plan_from
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database

@@ -40,16 +40,15 @@ from hubbub.service.provision import (
     provision_all,
     wait_for_addresses,
 )
-from hubbub.service.runtime.admin_client import SETTINGS, command
+from hubbub.service.runtime.admin import SETTINGS, command
 from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.runtime.process import ADDRESSES
-from hubbub.service.runtime.workers import Workers
+from hubbub.service.runtime.workers import Workers, seal_reports
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import KEY_SUFFIX
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
-from hubbub.service.task.sealing_batch import seal_reports
 from hubbub.wire.bundles import HEADER_SIZE
 
 TIMEOUT = 180.0
@@ -355,7 +354,9 @@ class LiveSystem:
         found: Counter[int] = Counter()
         for result in self.results():
             if result["state"] == "committed":
-                found.update({value: round(count) for value, count in enumerate(result["values"]) if count > 0.5})
+                found.update(
+                    {value: round(count) for value, count in enumerate(result["table"]["value"]) if count > 0.5}
+                )
         return found
 
     def log(self, name: str) -> str:
@@ -435,7 +436,7 @@ def counted(results: Sequence[dict[str, Any]], width: int) -> NDArray[np.int64]:
     for result in results:
         assert result["state"] == "committed", result
         assert not result["rejected"], result["rejected"]
-        values = np.array(result["values"])
+        values = np.array(result["table"]["value"])
         whole = np.rint(values).astype(np.int64)
         # The estimator corrects for flips that practically never happen, in proportion to the count.
         assert np.all(np.abs(values - whole) < 1e-3 + 1e-5 * whole)

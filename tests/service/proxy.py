@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx
 
 from hubbub.errors import NoResponse, Problem
-from hubbub.service.runtime.problems import PREFIX, status_of
+from hubbub.service.runtime.http import PREFIX, status_of
 from hubbub.service.transport import Response
 from hubbub.service.uploader import Transport
 

@@ -10,9 +10,8 @@ from tests.service.system import EPOCH, Client, System
 from hubbub.errors import Problem
 from hubbub.model.privacy import Budget
 from hubbub.pipeline import device
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import Contract, Series
 from hubbub.service.task.manifest import Manifest
-from hubbub.service.task.series import Series
 
 ROUNDS, ROUND_EPOCHS, ACCOUNTS = 3, 720, 14
 OVER = ("closed-round", "series-ended", "closed-task")
@@ -141,7 +140,7 @@ class SimulatedSeries:
             assert len(result["rejected"]) == 0, f"reports of honest people were rejected in {name}"
             assert 1 <= result["round"] <= ROUNDS and result["spent"]["rounds"] <= ROUNDS
             assert result["spent"]["epsilon"] <= result["total"]["epsilon"]
-            for account, value in enumerate(result.get("values", [])):
+            for account, value in enumerate(result.get("table", {}).get("value", [])):
                 if value > 0.5:
                     assert round(value) == 1, "a person is twice in a batch"
                     counted[result["round"], account] += 1

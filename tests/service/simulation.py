@@ -24,7 +24,7 @@ from hubbub.model.schema import Schema
 from hubbub.pipeline import device
 from hubbub.planner import plan_from
 from hubbub.service.runtime.clock import MockClock
-from hubbub.service.runtime.leases import LEASE_SECONDS
+from hubbub.service.runtime.database import LEASE_SECONDS
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
@@ -598,7 +598,7 @@ class Simulation:
             rejected = sum(result["rejected"].values())
             bad[result["task"]] += rejected
             if result["state"] == "committed":
-                for value, count in enumerate(result["values"]):
+                for value, count in enumerate(result["table"]["value"]):
                     if count > 0.5:
                         found[result["task"], value] += round(count)
             else:

@@ -15,12 +15,12 @@ from hubbub.model.plans import Plan
 from hubbub.model.protocol import Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.service.context import ServiceContext
 from hubbub.service.journal import Journal
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.runtime.problems import status_of
+from hubbub.service.runtime.http import status_of
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.stringterms import StringTerms, default_group
+from hubbub.service.task.strings import StringTerms, default_group
 from hubbub.service.transport import Response
 from hubbub.service.uploader import Uploader
 

@@ -18,7 +18,7 @@ from hubbub.planner import plan_from
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database
@@ -27,11 +27,10 @@ from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.contract import Contract, Series, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.keys import Keyring
-from hubbub.service.task.series import Series
 
 EPOCH = 60
 START = 1_000_000 * EPOCH

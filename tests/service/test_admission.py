@@ -18,7 +18,7 @@ from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.service.runtime.problems import problem_document
+from hubbub.service.runtime.http import problem_document
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler import uploads as uploads_module
 from hubbub.service.shuffler.store import OpenedBundle

@@ -24,9 +24,8 @@ from hubbub.errors import Problem
 from hubbub.model.protocol import Fakes
 from hubbub.pipeline import device
 from hubbub.pipeline.reports import decode_payloads
-from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.core import _check_sizes
-from hubbub.service.analyzer.verdicts import messages_per_client
+from hubbub.service.analyzer.slots import SLOT_ID, create_table, messages_per_client, spend, table_of
 from hubbub.service.task.manifest import Gap, Receipt
 
 VALUES = [str(i % 5) for i in range(30)]
@@ -208,9 +207,9 @@ def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: P
         fakes = plan.protocol.fixed_fakes // plan.n * len(VALUES)
         reports = hb.Reports(plan, decode_payloads(payload_rows(sent), plan), len(VALUES), fakes, shuffled=True)
         counts = hb.tally(reports)
-        expected = hb.estimate(counts, plan)
+        expected = hb.estimate(counts, plan).question
         assert (found["state"], found["people"], found["messages"]) == ("committed", 30, len(sent)), name
-        assert found["values"] == expected.values.tolist(), name
+        assert found["table"]["value"] == expected.values.tolist(), name
         assert found["stderr"] == expected.stderr.tolist(), name
         stated = hb.Guarantee.from_document(found["guarantee"])
         assert stated == system.contract.with_overflow(hb.achieved_guarantee(counts, plan)), name
@@ -300,13 +299,13 @@ def test_slots_of_one_task_cannot_be_spoiled_through_another(tmp_path: Path) -> 
 def test_9_slot_ids_are_rows_of_a_table_per_key_and_go_with_the_key(system: AnalyzerSystem) -> None:
     key, database = system.key(), system.core.store.writer
     system.collect(1, VALUES, chunk=9)
-    ((count, size),) = database.rows(f"SELECT COUNT(*), MAX(LENGTH(slot_id)) FROM {spent.table_of(key.id)}")
+    ((count, size),) = database.rows(f"SELECT COUNT(*), MAX(LENGTH(slot_id)) FROM {table_of(key.id)}")
     assert (count, size) == (30, 16)
     system.core.rotate()
     system.core.put_keys_in_use(system.task, system.shuffler.keys_in_use(system.key().id))
     system.clock.advance(2 * 10**5)
     system.core.advance()
-    assert not database.has_table(spent.table_of(key.id))
+    assert not database.has_table(table_of(key.id))
     assert system.core.store.manifest(system.shuffler.batch(1, [], key).id) is not None
 
 
@@ -314,17 +313,17 @@ def test_spend_marks_the_first_of_equal_ids() -> None:
     from hubbub.service.runtime.database import open_database
 
     database = open_database("sqlite::memory:")
-    spent.create(database, 1)
+    create_table(database, 1)
     ids = [b"b" * 16, b"a" * 15 + b"\0", b"b" * 16, b"c" * 16]
-    array = np.array(ids, spent.SLOT_ID)
-    assert spent.spend(database, 1, array).tolist() == [True, True, False, True]
-    assert spent.spend(database, 1, array).tolist() == [False] * 4
-    more = np.array([b"d" * 16, *ids], spent.SLOT_ID)
-    assert spent.spend(database, 1, more).tolist() == [True, False, False, False, False]
-    assert spent.spend(database, 1, array[:0]).tolist() == []
+    array = np.array(ids, SLOT_ID)
+    assert spend(database, 1, array).tolist() == [True, True, False, True]
+    assert spend(database, 1, array).tolist() == [False] * 4
+    more = np.array([b"d" * 16, *ids], SLOT_ID)
+    assert spend(database, 1, more).tolist() == [True, False, False, False, False]
+    assert spend(database, 1, array[:0]).tolist() == []
     # Twice beside one that is spent: new at its first place only.
-    both = np.array([b"e" * 16, b"e" * 16, b"b" * 16], spent.SLOT_ID)
-    assert spent.spend(database, 1, both).tolist() == [True, False, False]
+    both = np.array([b"e" * 16, b"e" * 16, b"b" * 16], SLOT_ID)
+    assert spend(database, 1, both).tolist() == [True, False, False]
 
 
 # -- charging --
@@ -347,7 +346,7 @@ def test_6_eleven_malicious_clients_no_longer_erase_everybody(tmp_path: Path) ->
     assert result["rejected"] == {"cannot_open": 220}
     assert (result["state"], result["charged"], result["people"]) == ("committed", 11, 109)
     assert result["messages"] == 109 * 20
-    assert abs(result["values"][1] - 109) < 5 * result["stderr"][1]
+    assert abs(result["table"]["value"][1] - 109) < 5 * result["table"]["stderr"][1]
     stated = hb.Guarantee.from_document(result["guarantee"])
     assert stated == system.contract.plan.guarantee
     system.shut()
@@ -429,7 +428,7 @@ def test_9_surplus_messages_are_the_last_ones(tmp_path: Path) -> None:
         system.deliver(sent)
         reports = hb.Reports(plan, decode_payloads(payload_rows(good[: 29 * 3]), plan), 29, shuffled=True)
         assert system.result(1)["people"] == 29
-        assert system.result(1)["values"] == hb.estimate(hb.tally(reports), plan).values.tolist()
+        assert system.result(1)["table"]["value"] == hb.estimate(hb.tally(reports), plan).question.values.tolist()
         system.shut()
 
 

@@ -16,8 +16,9 @@ from tests.service.analyzer_system import (
     small_plan,
 )
 
+from hubbub.documents import Json
 from hubbub.errors import Problem
-from hubbub.service.task.identity import Identity
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keylist import CLOCK_TOLERANCE
 from hubbub.service.task.keys import LIST_LIFETIME
 from hubbub.service.task.manifest import KeysInUse
@@ -135,6 +136,17 @@ def test_4_a_batch_that_is_not_counted_holds_its_key(system: AnalyzerSystem) -> 
     assert system.result(1)["state"] == "committed"
 
 
+def forged(task: bytes, number: int, keys: list[Json]) -> bytes:
+    """Return a signed statement with numbers that a statement cannot have."""
+    body: dict[str, Json] = {
+        "format": document_format("keys in use"),
+        "task": task.hex(),
+        "number": number,
+        "keys": keys,
+    }
+    return SignedDocument.sign(SHUFFLER, "keys in use", body).to_json()
+
+
 def test_statements_are_signed_numbered_and_idempotent(system: AnalyzerSystem) -> None:
     core, task = system.core, system.task
     second = system.shuffler.keys_in_use(1, number=2)
@@ -145,8 +157,11 @@ def test_statements_are_signed_numbered_and_idempotent(system: AnalyzerSystem) -
         (system.shuffler.keys_in_use(number=2), "conflict"),
         (KeysInUse(task, 3, ()).sign(Identity.generate()), "forbidden"),
         (KeysInUse(bytes(16), 3, ()).sign(SHUFFLER), "malformed"),
-        (KeysInUse(task, 3, (-1,)).sign(SHUFFLER), "malformed"),
-        (KeysInUse(task, 2**60, ()).sign(SHUFFLER), "malformed"),
+        (forged(task, 3, [-1]), "malformed"),
+        (forged(task, 3, [2**16]), "malformed"),
+        (forged(task, 3, [1] * (2**16 + 1)), "malformed"),
+        (forged(task, -1, []), "malformed"),
+        (forged(task, 2**60, []), "malformed"),
         (b"{}", "malformed"),
     ):
         with pytest.raises(Problem) as refused:

@@ -25,8 +25,8 @@ from tests.service.analyzer_system import AnalyzerSystem, FakeShuffler, Sent, co
 from hubbub.errors import HubbubError
 from hubbub.service.analyzer import jobs, store
 from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.runtime.database import LEASE_SECONDS
 from hubbub.service.runtime.failpoints import POINTS
-from hubbub.service.runtime.leases import LEASE_SECONDS
 from hubbub.service.task.contract import Contract
 
 VALUES = [str(i % 5) for i in range(24)]

@@ -41,7 +41,7 @@ def test_a_collection_is_counted_completely(system: System) -> None:
     assert system.counts() == Counts(accepted=150, committed=150)
     (result,) = system.results()
     assert (result["state"], result["people"], result["rejected"]) == ("committed", 150, {})
-    assert abs(sum(result["values"]) - 150) < 60
+    assert abs(sum(result["table"]["value"]) - 150) < 60
     assert result["guarantee"]["epsilon"] <= system.plan.guarantee.epsilon
 
 
@@ -70,7 +70,7 @@ def test_a_batch_with_too_few_valid_reports_is_withheld(system: System) -> None:
     (result,) = system.results()
     assert result["state"] == "withheld"
     assert result["rejected"] == {"cannot_open": 1}
-    assert "values" not in result
+    assert "table" not in result
     assert system.counts() == Counts(accepted=100, withheld=100)
 
 
@@ -206,6 +206,8 @@ def test_every_protocol_point(plan: Plan, tmp_path: Path) -> None:
     (result,) = system.results()
     assert result["state"] == "committed"
     assert result["people"] == 160
-    off = (np.array(result["values"]) - [truth[label] for label in range(schema.width)]) / np.array(result["stderr"])
+    off = (np.array(result["table"]["value"]) - [truth[label] for label in range(schema.width)]) / np.array(
+        result["table"]["stderr"]
+    )
     assert np.abs(off).max() < 5
     assert result["guarantee"]["delta"] <= plan.guarantee.delta * 1.002

@@ -17,12 +17,10 @@ from hubbub.planner import cost
 from hubbub.service.analyzer.evaluations import Evaluations
 from hubbub.service.runtime.database import open_database
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation, write_evaluation
+from hubbub.service.task.contract import Contract, Series
 from hubbub.service.task.identity import Identity
-from hubbub.service.task.series import Series
-from hubbub.service.task.stringterms import StringTerms, default_group
-from hubbub.service.task.tagkeys import TagKeys
+from hubbub.service.task.keylist import TagKeys
+from hubbub.service.task.strings import EvaluationRequest, StringTerms, default_group, read_evaluation, write_evaluation
 from hubbub.service.transport import Response
 
 GROUPS = ["ristretto255-SHA512", "P256-SHA256"]

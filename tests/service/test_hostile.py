@@ -14,8 +14,7 @@ from tests.service.system import Client, System
 
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App
-from hubbub.service.shuffler.http import UploadApp, documents_app
-from hubbub.service.shuffler.writer import Writer
+from hubbub.service.shuffler.http import UploadApp, Writer, documents_app
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 

@@ -11,10 +11,8 @@ from tests.service.samples import ANALYZER, SHUFFLER
 from tests.service.test_http_uploads import HEADERS, PATH, SIZE, TASK, Service, bundle, service
 from tests.service.test_issuer import AGREED, CHALLENGE, CODES, write_codes
 
-from hubbub.service.issuer.app import CORS_HEADERS, IssuerProgram
-from hubbub.service.issuer.http import REQUEST_TYPE
-from hubbub.service.runtime.cors import allow_origins
-from hubbub.service.runtime.http import App
+from hubbub.service.issuer import CORS_HEADERS, REQUEST_TYPE, IssuerProgram
+from hubbub.service.runtime.http import App, allow_origins
 from hubbub.service.runtime.settings import Common, IssuerConfig, ShufflerConfig, read_config
 from hubbub.service.shuffler.app import ShufflerProgram
 from hubbub.service.task.contract import SignedContract

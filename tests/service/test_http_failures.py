@@ -14,7 +14,7 @@ import hubbub.service
 from hubbub.errors import Problem
 from hubbub.io import files
 from hubbub.service.runtime.failpoints import POINTS, VARIABLE
-from hubbub.service.runtime.problems import KINDS, headers, problem_document
+from hubbub.service.runtime.http import KINDS, headers, problem_document
 
 FOLDER = Path(hubbub.service.__path__[0])
 

@@ -19,7 +19,7 @@ from tests.service.live import HEADERS, TIMEOUT, LiveSystem, http, wait_until
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
 from hubbub.service.analyzer.app import AnalyzerProgram
 from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role, wait_for_addresses
-from hubbub.service.runtime.admin_client import SETTINGS, command
+from hubbub.service.runtime.admin import SETTINGS, command
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.process import ADDRESSES, PeriodicTask, ServiceFolder, backoff
 from hubbub.service.runtime.settings import AnalyzerConfig, read_config

@@ -19,9 +19,9 @@ from tests.service.sockets import served
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.errors import AnalyzerUnreachable, InvalidInput, Problem
-from hubbub.service.runtime import connection
+from hubbub.service.runtime import server as connection
 from hubbub.service.runtime.certificates import Authority
-from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
+from hubbub.service.runtime.http import Receive, Scope, Send, UnsignalledServer, answer, read_body
 from hubbub.service.runtime.server import (
     Listener,
     Server,
@@ -31,7 +31,7 @@ from hubbub.service.runtime.server import (
     client_context,
     server_context,
 )
-from hubbub.service.shuffler.link import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
+from hubbub.service.shuffler.delivery import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -273,11 +273,11 @@ OVERRIDES = {
 
 
 def test_the_overridden_internals_of_uvicorn_exist() -> None:
-    """Fails when a new release of uvicorn renames or changes a method that ``runtime.connection`` overrides."""
+    """Fails when a new release of uvicorn renames or changes a method that the services override."""
     for base, methods in OVERRIDES.items():
         found = {name: list(inspect.signature(getattr(base, name)).parameters) for name in methods}
         assert found == methods
-    overriding = (connection.Connection, connection.UnsignalledServer)
+    overriding = (connection.Connection, UnsignalledServer)
     own = {name for cls in overriding for name, value in vars(cls).items() if callable(value) and name[0] != "_"}
     assert own == {name for methods in OVERRIDES.values() for name in methods}
     source = inspect.getsource(HttpToolsProtocol)

@@ -12,14 +12,17 @@ import pytest
 
 from hubbub.errors import InvalidInput, WireError
 from hubbub.service.provision import provision_role
-from hubbub.service.runtime.reference import CONFIGS, entries, settings_file, settings_page
 from hubbub.service.runtime.settings import (
+    CONFIGS,
     AnalyzerConfig,
     Common,
     RelayConfig,
     ShufflerConfig,
+    entries,
     is_local,
     read_config,
+    settings_file,
+    settings_page,
     split_address,
 )
 

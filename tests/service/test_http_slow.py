@@ -16,8 +16,7 @@ from tests.service.test_http_uploads import HEADERS, PATH, SIZE, Core, Service, 
 
 from hubbub.service.runtime.server import Listener
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.http import Limits, UploadApp
-from hubbub.service.shuffler.writer import Writer
+from hubbub.service.shuffler.http import Limits, UploadApp, Writer
 
 
 @pytest.fixture

@@ -17,11 +17,10 @@ import pytest
 from tests.service.asgi import Answer, ask, one
 
 from hubbub.errors import Problem, StoreFailure, WorkerFailure
-from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.http import RateLimiter
 from hubbub.service.runtime.workers import Job, Workers, seal_items
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
-from hubbub.service.shuffler.writer import Writer
+from hubbub.service.shuffler.http import Limits, UploadApp, Writer, documents_app
 from hubbub.service.task.sealing import generate
 
 SIZE = 100

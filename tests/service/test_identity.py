@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.samples import ANALYZER, SHUFFLER
 
+from hubbub.documents import hex_bytes
 from hubbub.errors import FalseClaim, HubbubError, InvalidInput, WireError
-from hubbub.service.task.identity import Identity, SignedDocument, hex_bytes, verify
+from hubbub.service.task.identity import Identity, SignedDocument, verify
 
 
 def test_files_round_trip_and_are_private(tmp_path: Path) -> None:

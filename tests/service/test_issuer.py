@@ -23,23 +23,30 @@ from tests.service.system import System, plan_of
 from tests.service.test_uploader import Wire
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
-from hubbub.service.issuance import HttpIssuer
-from hubbub.service.issuer import store as store_module
-from hubbub.service.issuer.app import IssuerProgram, add_key, load_keys
-from hubbub.service.issuer.core import Issuer, issued_tasks, read_codes
-from hubbub.service.issuer.http import DIRECTORY_PATH, issuer_app
-from hubbub.service.issuer.signer import TokenKey, load_library
-from hubbub.service.issuer.store import IssuerStore
+from hubbub.service import issuer as store_module
+from hubbub.service.issuer import (
+    DIRECTORY_PATH,
+    Issuer,
+    IssuerProgram,
+    IssuerStore,
+    TokenKey,
+    add_key,
+    issued_tasks,
+    issuer_app,
+    load_keys,
+    load_library,
+    read_codes,
+)
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.failpoints import VARIABLE
-from hubbub.service.runtime.problems import status_of
+from hubbub.service.runtime.http import status_of
 from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.runtime.settings import Common, IssuerConfig, read_config
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.tokens import PendingToken, TokenVerifier, challenge, truncated_key_id
-from hubbub.service.transport import Response
+from hubbub.service.transport import HttpIssuer, Response
 from hubbub.service.uploader import Uploader
 
 NAME = "issuer.example"

@@ -38,8 +38,8 @@ def test_one_device_does_not_erase_the_answers_of_an_open_collection(tmp_path: P
     assert result["state"] == "committed"
     assert (result["people"], result["charged"], result["bundles"]) == (PEOPLE, JUNK, PEOPLE + JUNK)
     assert result["guarantee"]["assumptions"]["honest"] == 1
-    assert sum(result["values"]) == pytest.approx(PEOPLE, abs=8 * sum(result["stderr"]))
-    assert abs(result["values"][0] - PEOPLE / 2) < 8 * result["stderr"][0]
+    assert sum(result["table"]["value"]) == pytest.approx(PEOPLE, abs=8 * sum(result["table"]["stderr"]))
+    assert abs(result["table"]["value"][0] - PEOPLE / 2) < 8 * result["table"]["stderr"][0]
     system.shut()
 
 

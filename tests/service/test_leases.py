@@ -8,8 +8,7 @@ import pytest
 from tests.service.conftest import DATABASE_CLOCK
 
 from hubbub.service.runtime.clock import MockClock
-from hubbub.service.runtime.database import Postgres, open_database
-from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
+from hubbub.service.runtime.database import LEASE_TABLE, Leases, LostLease, Postgres, open_database
 
 Replicas = Callable[..., list[Leases]]
 

@@ -11,7 +11,7 @@ from tests.service.test_uploader import Wire
 from hubbub.errors import HubbubError
 from hubbub.model.privacy import Budget
 from hubbub.service.journal import Journal
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Series
 from hubbub.service.uploader import Uploader
 
 DAY, YEAR = 86_400, 365 * 86_400

@@ -11,7 +11,7 @@ from tests.service.test_uploader import Wire
 
 from hubbub.errors import HubbubError, NoResponse
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import KINDS
+from hubbub.service.runtime.http import KINDS
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.tokens import challenge
 from hubbub.service.transport import Response

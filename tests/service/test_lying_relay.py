@@ -9,10 +9,10 @@ from tests.service.string_system import DirectTransport, StringSystem
 from tests.service.test_string_batches import open_counts
 
 from hubbub.errors import NoResponse
-from hubbub.service.evaluation import ClientKeys
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.transport import Response
+from hubbub.service.uploader import ClientKeys
 
 OUTDATED = Response(409, "outdated-keys")
 

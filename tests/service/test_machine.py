@@ -12,7 +12,7 @@ from hubbub.service.analyzer import jobs, results
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
-from hubbub.service.runtime.leases import Lease, Leases
+from hubbub.service.runtime.database import Lease, Leases
 from hubbub.service.shuffler.buckets import Buckets, Closing
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.restore import Restores

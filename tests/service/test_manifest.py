@@ -71,8 +71,10 @@ def test_counters_and_statements() -> None:
         Counter.read(counter.sign(ANALYZER), ANALYZER.public, bytes(16))
     with pytest.raises(FalseClaim):
         Counter.read(counter.sign(SHUFFLER), ANALYZER.public, TASK)
-    with pytest.raises(FalseClaim):
-        Counter.read(Counter(TASK, -1).sign(ANALYZER), ANALYZER.public, TASK)
+    for number in (-1, 2**53):
+        body = json.loads(counter.sign(ANALYZER))["body"] | {"bucket": number}
+        with pytest.raises(WireError, match="in the counter: bucket must be a whole number in"):
+            Counter.read(SignedDocument.sign(ANALYZER, "counter", body).to_json(), ANALYZER.public, TASK)
     statement = KeysInUse(TASK, 12, (1, 3))
     document = SignedDocument.from_json(statement.sign(SHUFFLER))
     assert KeysInUse.read(document, SHUFFLER.public) == statement

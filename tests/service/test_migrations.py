@@ -10,8 +10,7 @@ from tests.service.conftest import schemas
 
 from hubbub.errors import StoreFailure
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.runtime.database import Database, open_database
-from hubbub.service.runtime.store import Store
+from hubbub.service.runtime.database import Database, Store, open_database
 from hubbub.service.shuffler.store import ShufflerStore
 
 GOLDEN = Path(__file__).parent / "golden" / "store4.tar.xz"

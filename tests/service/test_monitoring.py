@@ -15,7 +15,7 @@ from tests.cli.conftest import call
 from tests.service.asgi import one
 from tests.service.live import LiveSystem, http, wait_until
 
-from hubbub.cli.status import warnings
+from hubbub.cli.serve import warnings
 from hubbub.errors import AnalyzerUnreachable, Problem
 from hubbub.service.provision import ROLES
 from hubbub.service.runtime.certificates import Authority

@@ -25,11 +25,9 @@ from tests.service.system import System
 from tests.service.test_issuer import build as build_issuer
 
 from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
-from hubbub.service.issuer.http import issuer_app
-from hubbub.service.runtime.http import App, Receive, Scope, Send
-from hubbub.service.runtime.problems import KINDS, PREFIX
-from hubbub.service.shuffler.http import UploadApp, documents_app
-from hubbub.service.shuffler.writer import Writer
+from hubbub.service.issuer import issuer_app
+from hubbub.service.runtime.http import KINDS, PREFIX, App, Receive, Scope, Send
+from hubbub.service.shuffler.http import UploadApp, Writer, documents_app
 
 schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
 schemathesis.serializer.alias("application/private-token-request", "application/octet-stream")

@@ -19,8 +19,7 @@ from tests.service.system import EPOCH, System
 
 from hubbub.errors import InvalidInput, Problem, StoreFailure
 from hubbub.service.provision import wait_for_addresses
-from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.leases import LEASE_SECONDS
+from hubbub.service.runtime.database import LEASE_SECONDS, open_database
 from hubbub.service.shuffler.store import Counts
 
 

@@ -8,10 +8,9 @@ from tests.service.system import START, System
 
 from hubbub.errors import InvalidInput
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.issuance import HttpIssuer
 from hubbub.service.reader import ResultsClient
 from hubbub.service.runtime.database import open_database
-from hubbub.service.transport import HttpTransport
+from hubbub.service.transport import HttpIssuer, HttpTransport
 from hubbub.studio.live.source import LiveSource
 
 ELSEWHERE = ["http://analyzer.example", "http://10.0.0.1:8501", "http://unix", "ftp://localhost", "x"]

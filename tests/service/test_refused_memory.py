@@ -24,14 +24,13 @@ from tests.service.test_issuer import build as build_issuer
 
 from hubbub.errors import StoreFailure
 from hubbub.service.analyzer.http import delivery_app, evaluation_app
-from hubbub.service.issuer.http import REQUEST_TYPE, issuer_app
-from hubbub.service.relay.http import relay_app
+from hubbub.service.issuer import REQUEST_TYPE, issuer_app
+from hubbub.service.relay import relay_app
 from hubbub.service.runtime.http import App
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.http import UploadApp, documents_app
-from hubbub.service.shuffler.writer import Writer
-from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_REQUEST_SIZE
+from hubbub.service.shuffler.http import UploadApp, Writer, documents_app
 from hubbub.service.task.manifest import CHUNK_SIZE
+from hubbub.service.task.strings import EVALUATION_TYPE, MAX_REQUEST_SIZE
 from hubbub.service.task.tokens import REQUEST_SIZE
 
 REPEATS = 40

@@ -14,15 +14,11 @@ from tests.service.sockets import served
 from hubbub.errors import InvalidInput, WireError
 from hubbub.oprf import Evaluation
 from hubbub.service.provision import serve_role
-from hubbub.service.relay.app import connection
-from hubbub.service.relay.http import MAX_RESPONSE, MAX_UPLOAD, ROUTES, relay_app
-from hubbub.service.runtime.http import Receive, Scope, Send
-from hubbub.service.runtime.problems import PREFIX
-from hubbub.service.runtime.ratelimit import RateLimiter
-from hubbub.service.runtime.reference import settings_file
+from hubbub.service.relay import MAX_RESPONSE, MAX_UPLOAD, ROUTES, connection, relay_app
+from hubbub.service.runtime.http import PREFIX, RateLimiter, Receive, Scope, Send
 from hubbub.service.runtime.server import Listener
-from hubbub.service.runtime.settings import RelayConfig, read_config
-from hubbub.service.task.evaluations import (
+from hubbub.service.runtime.settings import RelayConfig, read_config, settings_file
+from hubbub.service.task.strings import (
     EVALUATION_TYPE,
     MAX_EVALUATIONS,
     MAX_REQUEST_SIZE,

@@ -9,8 +9,7 @@ from tests.service.crashes import at_boundary
 from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import HubbubError, Problem
-from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.leases import LostLease
+from hubbub.service.runtime.database import LostLease, open_database
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 

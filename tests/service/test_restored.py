@@ -13,8 +13,7 @@ from hubbub.errors import Problem
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
-from hubbub.service.runtime.credentials import Fence
-from hubbub.service.runtime.secretfiles import write_file
+from hubbub.service.runtime.credentials import Fence, write_file
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.manifest import Gap

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,11 @@ import hubbub as hb
 from hubbub.accountant.overflow import max_messages, overflow
 from hubbub.errors import WireError
 from hubbub.service.analyzer.results import batch_result, position
+from hubbub.service.analyzer.slots import Verdict
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, PartialTally, count_chunk
-from hubbub.service.analyzer.verdicts import Verdict
-from hubbub.service.estimates import estimate_of
 from hubbub.service.reader import TaskResults, time_of
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Contract, Series
 
 PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
 
@@ -132,19 +131,25 @@ def test_9_partial_tallies_add_up_in_any_cut() -> None:
 
 
 def test_results_of_batches_are_pooled_as_their_estimates_are() -> None:
-    parts = [estimate_of(json.loads(json.dumps(result_of(people)))) for people in (100, 140)]
-    assert all(isinstance(part, hb.Estimate) for part in parts)
-    both = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    parts = [hb.Result.from_json(json.dumps(result_of(people))) for people in (100, 140)]
+    both = hb.pool(parts).question
     payloads = np.tile(np.array([[0], [1]], np.uint8), (240, 1))
     counts = np.bincount(payloads.ravel(), minlength=20)
     tally = hb.Tally(
         plan=PLAN.id, n=240, fakes=0, messages=480, batches=2, smallest_batch=100, counts=counts.astype(np.int64)
     )
-    whole = hb.estimate(tally, PLAN)
+    whole = hb.estimate(tally, PLAN).question
     assert both.n == whole.n == 240
     np.testing.assert_allclose(both.values, whole.values, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(both.stderr, whole.stderr, rtol=1e-12)
     np.testing.assert_allclose(both.interval(0.95), whole.interval(0.95), rtol=1e-9, atol=1e-9)
+
+
+def changed(result: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with another state, or with other entries of its counts."""
+    if "state" in change:
+        return result | change
+    return result | {"counts": [result["counts"][0] | change]}
 
 
 @pytest.mark.parametrize(
@@ -162,12 +167,12 @@ def test_results_of_batches_are_pooled_as_their_estimates_are() -> None:
     ids=["state", "noise", "no number", "labels", "nan", "infinite", "nan error", "negative error"],
 )
 def test_a_result_that_holds_no_estimate_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(WireError, match=r"result of a batch|noise"):
-        estimate_of({**result_of(100), **change})
+    with pytest.raises(WireError, match=r"the result|noise"):
+        hb.Result.from_document(changed(result_of(100), change))
 
 
 def test_a_result_without_its_noise_is_refused_by_name() -> None:
-    result = result_of(100)
-    del result["noise"]
-    with pytest.raises(WireError, match="'noise'"):
-        estimate_of(result)
+    result: dict[str, Any] = result_of(100)
+    del result["counts"][0]["noise"]
+    with pytest.raises(WireError, match=r"exactly the keys labels, .*, noise"):
+        hb.Result.from_document(result)

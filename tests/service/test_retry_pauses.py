@@ -3,7 +3,7 @@
 import heapq
 import random
 
-from hubbub.service.runtime.ratelimit import RetryPauses
+from hubbub.service.runtime.http import RetryPauses
 
 
 def refused(clients: int, seconds: int) -> list[int]:

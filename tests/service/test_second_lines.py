@@ -11,7 +11,7 @@ from tests.service.test_restored import FAKES, gaps
 from tests.service.test_second_deliveries import Hoarder, distinct
 
 from hubbub.errors import StoreFailure
-from hubbub.service.runtime.leases import Lease
+from hubbub.service.runtime.database import Lease
 from hubbub.service.shuffler import buckets
 from hubbub.service.shuffler.blocks import bucket_secret
 from hubbub.service.shuffler.store import Counts

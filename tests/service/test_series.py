@@ -21,9 +21,17 @@ from hubbub.model.privacy import Budget
 from hubbub.service.provision import closing_size, draft_contract
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import ROUND_GRACE, Contract, SignedContract, load_contract
+from hubbub.service.task.contract import (
+    MAX_SERIES,
+    ROUND_GRACE,
+    Contract,
+    Series,
+    SignedContract,
+    load_contract,
+    round_context,
+    round_contexts,
+)
 from hubbub.service.task.manifest import Manifest
-from hubbub.service.task.series import MAX_SERIES, Series, round_context, round_contexts
 
 ROUNDS, MINIMUM = 3, 6
 PLAN = clear_plan(16, 5)
@@ -286,7 +294,7 @@ def test_the_same_people_answer_in_every_round(system: System) -> None:
     assert [(result["round"], result["state"], result["people"]) for result in results] == [
         (number, "committed", MINIMUM) for number in (1, 2, 3)
     ]
-    assert all(round(sum(result["values"])) == MINIMUM for result in results)
+    assert all(round(sum(result["table"]["value"])) == MINIMUM for result in results)
     assert [result["spent"]["rounds"] for result in results] == [1, 2, 3]
     assert [result["spent"]["epsilon"] for result in results] == pytest.approx([48.0, 96.0, 144.0])
     assert {(one["total"]["rounds"], one["total"]["epsilon"], one["total"]["delta"]) for one in results} == {

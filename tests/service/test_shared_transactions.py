@@ -16,12 +16,11 @@ from tests.service.live import HEADERS
 from tests.service.system import System
 
 from hubbub.errors import Problem
-from hubbub.service.runtime.problems import PREFIX
+from hubbub.service.runtime.http import PREFIX
 from hubbub.service.runtime.workers import Job, Workers
-from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.http import UploadApp, Writer, documents_app
 from hubbub.service.shuffler.store import OpenedBundle
 from hubbub.service.shuffler.uploads import CONFIRMED_SECONDS, _View
-from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task import sealing
 
 

@@ -15,10 +15,10 @@ from hubbub.errors import StoreFailure
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
 from hubbub.planner import plan_from
+from hubbub.service.runtime.workers import seal_reports
 from hubbub.service.shuffler import shuffle
 from hubbub.service.shuffler.blocks import BlockCipher, ScratchFile
 from hubbub.service.shuffler.store import Counts
-from hubbub.service.task.sealing_batch import seal_reports
 
 FAKES = plan_from(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70)), delta=1e-6)
 

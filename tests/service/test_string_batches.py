@@ -11,12 +11,11 @@ import pytest
 from tests.service.crashes import killed_at
 from tests.service.string_system import StringSystem
 
-from hubbub import StringEstimate
+from hubbub import Result
 from hubbub.bits.exact import Buffered
 from hubbub.mechanisms.draws import draw_number
 from hubbub.service.runtime.credentials import derive
-from hubbub.service.shuffler.blocks import seed_secret
-from hubbub.service.shuffler.counters import SlotCipher, read_slots
+from hubbub.service.shuffler.blocks import SlotCipher, read_slots, seed_secret
 
 VALUES = ["crash at 0x1f"] * 40 + ["out of memory"] * 25 + ["canary-of-one-holder"] + [None] * 4
 SYSTEMS = [pytest.param("sqlite"), pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.long])]
@@ -39,7 +38,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..
 
 def numbers(result: dict[str, Any]) -> dict[str, int]:
     """Return the numbers of people that a result shows, after the subtraction."""
-    return {one["string"]: one["number"] for one in result["estimate"]["counts"]}
+    return dict(zip(result["counts"][0]["strings"], result["counts"][0]["numbers"], strict=True))
 
 
 def drawn(system: StringSystem, bucket: int, slot: bytes) -> int:
@@ -72,11 +71,12 @@ def test_strings_pass_both_services(make: Callable[..., StringSystem]) -> None:
     held = Counter(VALUES)
     assert all(held[string] - number >= 0 for string, number in shown.items())
     assert sorted(seed_slots.values()) == sorted(shown.values())
-    estimate = StringEstimate.from_json(json.dumps(result["estimate"]))
-    assert estimate.strings == tuple(result["labels"])
-    assert result["values"] == estimate.values.tolist()
+    estimate = Result.from_json(json.dumps(result)).question
+    assert estimate.strings == tuple(result["table"]["item"])
+    assert result["table"]["value"] == estimate.values.tolist()
     for one in estimate:
-        assert one.low <= held[one.string] <= one.high
+        low, high = one.interval()
+        assert low <= held[one.name] <= high
     assert result["guarantee"] == {**system.plan.guarantee.to_document(), "n": len(VALUES)}
     assert result["rejected"] == {}
     found = system.counts()
@@ -184,7 +184,7 @@ def test_a_batch_in_which_nothing_is_shown_is_delivered(make: Callable[..., Stri
     system.next_epoch()
     system.deliver()
     (result,) = system.results()
-    assert (result["state"], result["labels"], result["people"]) == ("committed", [], 70)
+    assert (result["state"], result["table"]["item"], result["people"]) == ("committed", [], 70)
     assert system.counts().committed == 70
 
 

@@ -15,14 +15,14 @@ from hubbub.model.fakes import Fakes
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics
-from hubbub.service.shuffler.blocks import seed_secret
-from hubbub.service.shuffler.counters import (
+from hubbub.service.shuffler.blocks import (
     COUNTERS_TABLE,
     SlotCipher,
     Subtraction,
     add_slots,
     read_slots,
     release_seconds,
+    seed_secret,
     shown_slots,
 )
 from hubbub.service.task.identity import SignedDocument

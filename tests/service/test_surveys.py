@@ -19,8 +19,7 @@ from hubbub.errors import Infeasible, InvalidInput
 from hubbub.model.privacy import Budget
 from hubbub.model.questions import Question
 from hubbub.service.reader import COLUMNS, TaskResults, to_csv, to_parquet
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Contract, Series
 
 N = 40
 QUESTIONS: dict[str, Question] = {
@@ -84,7 +83,12 @@ def collected(folder: Path, plan: hb.Plan, people: list[dict[str, Any]] = PEOPLE
 
 
 def figures(result: dict[str, Any]) -> dict[tuple[str, str], float]:
-    return dict(zip(zip(result["questions"], result["labels"], strict=True), result["values"], strict=True))
+    return {
+        (question, item): value
+        for question, item, value in zip(
+            *(result["table"][name] for name in ("question", "item", "value")), strict=True
+        )
+    }
 
 
 @pytest.mark.parametrize("name", ["shuffler's fakes", "randomized response"])
@@ -98,12 +102,12 @@ def test_answers_of_a_survey_are_counted(tmp_path: Path, name: str) -> None:
     assert found["dark mode", "no answer"] == pytest.approx(10, abs=6)
     assert found["colour × dark mode", "red × yes"] == pytest.approx(7, abs=6)
     assert found["memory", "mean"] == pytest.approx(sum(i % 16 for i in range(N)) / N, abs=4)
-    assert set(result["units"]) == {"people", "ms", "MB"}
-    estimate = hb.SurveyEstimate.from_json(json.dumps(result["estimate"]))
+    assert set(result["table"]["unit"]) == {"people", "ms", "MB"}
+    estimate = hb.Result.from_json(json.dumps(result))
     assert list(estimate) == list(QUESTIONS)
     assert estimate.guarantee is not None
     assert estimate.guarantee.to_document() == result["guarantee"]
-    assert estimate["load time"].median.value == pytest.approx(40, abs=25)  # type: ignore[union-attr]
+    assert estimate["load time"].median.value == pytest.approx(40, abs=25)
     system.shut()
 
 
@@ -164,7 +168,7 @@ def test_results_of_surveys_as_tables(tmp_path: Path) -> None:
     rows = list(results.rows())
     assert list(rows[0]) == list(COLUMNS)
     read = list(csv.DictReader(io.StringIO(to_csv(rows).decode())))
-    mean = next(row for row in read if (row["question"], row["label"]) == ("memory", "mean"))
+    mean = next(row for row in read if (row["question"], row["item"]) == ("memory", "mean"))
     assert (mean["unit"], float(mean["low"]) <= float(mean["value"]) <= float(mean["high"])) == ("MB", True)
     assert to_parquet(rows)[:4] == b"PAR1"
     path = tmp_path / "table.txt"
@@ -177,8 +181,8 @@ def test_results_of_surveys_as_tables(tmp_path: Path) -> None:
 
 
 def test_results_with_too_few_questions_are_refused() -> None:
-    result = {"labels": ["a", "b"], "values": [1, 2], "low": [0, 1], "high": [2, 3], "questions": ["q"]}
-    with pytest.raises(InvalidInput, match="as many questions and units as labels"):
+    result = {"table": {"item": ["a", "b"], "value": [1, 2], "low": [0, 1], "high": [2, 3], "question": ["q"]}}
+    with pytest.raises(InvalidInput, match="must have the same length"):
         list(TaskResults("t", [result], []).rows())
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.service.admissions import TOKEN_KEY, issued
 
 from hubbub.errors import WireError
-from hubbub.service.issuer.signer import Signer
+from hubbub.service.issuer import Signer
 from hubbub.service.task import blindrsa
 from hubbub.service.task.tokens import (
     PendingToken,

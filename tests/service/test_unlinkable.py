@@ -23,10 +23,10 @@ from tests.service.test_core import POINTS
 from hubbub.model.plans import Plan
 from hubbub.service.provision import ROLES
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics
+from hubbub.service.runtime.workers import seal_reports, slot_job
 from hubbub.service.task import sealing
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.keys import Keyring
-from hubbub.service.task.sealing_batch import seal_reports, slot_job
 from hubbub.wire.bundles import HEADER_SIZE
 
 # canaries

@@ -12,7 +12,7 @@ from tests.service.system import System
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import KINDS, PREFIX, status_of
+from hubbub.service.runtime.http import KINDS, PREFIX, status_of
 from hubbub.service.task.contract import ROUND_GRACE
 from hubbub.service.transport import HttpTransport, Response, read_problem
 from hubbub.service.uploader import Record, Uploader

@@ -141,9 +141,9 @@ def test_one_pass_is_a_shuffled_batch(spark: Any, name: str) -> None:
     found = hs.simulate(people(spark, columns), plan)
     assert (found.n, found.batches, found.smallest_batch, found.unshuffled) == (N, 1, N, 0)
     if plan.schema.named:
-        hb.estimate_survey(found, plan)
+        hb.estimate(found, plan)
     else:
-        answers = hb.estimate(found, plan)
+        answers = hb.estimate(found, plan).question
         truth = hb.Collection.from_values(people(spark, columns).toArrow(), plan.schema).counts()
         assert (np.abs(answers.values - truth) < 6 * answers.stderr + 1e-9).all()
 
@@ -192,7 +192,7 @@ def test_batches_of_a_lake_are_read(spark: Any, tmp_path: Path) -> None:
     same(found, local)
     assert (found.slots, found.smallest_batch) == (local.slots, local.smallest_batch) == (3, plan.n)
     assert found.fewest_fakes == local.fewest_fakes
-    assert hb.estimate(found, plan).guarantee == hb.estimate(local, plan).guarantee
+    assert hb.estimate(found, plan).question.guarantee == hb.estimate(local, plan).question.guarantee
 
 
 def test_several_directories_become_one_batch(spark: Any, tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ def test_questions_can_be_edited(visit: Visit) -> None:
 def test_estimates_never_look_certified(visit: Visit) -> None:
     """While certificates are on their way, figures say that they are estimates, and nothing can be taken along."""
     page = visit.page
-    for path in ("preview", "certify"):
+    for path in ("preliminary", "certify"):
         page.route(f"**/api/{path}", lambda route: None)
     page.goto(f"{visit.studio.address}{QUICK}")
     page.locator("#verdict", has_text="being certified").wait_for(timeout=PATIENCE)
@@ -458,7 +458,7 @@ def test_a_late_certificate_is_mentioned_if_it_may_be_better(visit: Visit) -> No
         ]
         route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in kept))
 
-    page.route("**/api/preview", lambda route: route.fulfill(body="{}"))
+    page.route("**/api/preliminary", lambda route: route.fulfill(body="{}"))
     page.route("**/api/certify", late)
     visit.open(late=True)
     assert "may be more precise are not certified yet" in page.inner_text("#verdict")
@@ -478,7 +478,7 @@ def test_what_is_said_aloud_waits_for_late_certificates(visit: Visit) -> None:
             lines = [json.dumps({"family": family, "state": "late"}) for family in asked["families"]]
             route.fulfill(body="".join(f"{line}\n" for line in lines))
 
-    page.route("**/api/preview", lambda route: route.fulfill(body="{}"))
+    page.route("**/api/preliminary", lambda route: route.fulfill(body="{}"))
     page.route("**/api/certify", late)
     visit.open()
     assert "in 95 of 100 collections" in page.text_content("#said")
@@ -494,7 +494,7 @@ def test_a_state_that_replaces_one_with_late_certificates_settles(visit: Visit) 
         if not body["patient"]:
             route.fulfill(body="".join(f'{{"family": "{one}", "state": "late"}}\n' for one in body["families"]))
 
-    page.route("**/api/preview", lambda route: route.fulfill(body="{}"))
+    page.route("**/api/preliminary", lambda route: route.fulfill(body="{}"))
     page.route("**/api/certify", late)
     page.goto(f"{visit.studio.address}{QUICK}")
     page.locator("#table", has_text="this takes longer").wait_for(timeout=PATIENCE)
@@ -511,7 +511,7 @@ def test_a_chosen_protocol_that_is_not_certified_is_not_replaced_silently(visit:
         kept = [{"family": "split", "state": "late"} if one["family"] == "split" else one for one in lines]
         route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in kept))
 
-    page.route("**/api/preview", lambda route: route.fulfill(body="{}"))
+    page.route("**/api/preliminary", lambda route: route.fulfill(body="{}"))
     page.route("**/api/certify", late)
     visit.open(f"{QUICK}&family=split", late=True)
     assert "You chose “split bits”, which is not certified" in page.inner_text("#verdict")

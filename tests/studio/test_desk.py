@@ -36,8 +36,8 @@ def certified(desk: Desk, inquiry: dict[str, Json], families: list[str], tab: st
     return asyncio.run(lines())
 
 
-def previewed(desk: Desk, inquiry: dict[str, Json]) -> dict[str, Any]:
-    return asyncio.run(desk.preview({"tab": "a", "inquiry": inquiry}))
+def preliminary(desk: Desk, inquiry: dict[str, Json]) -> dict[str, Any]:
+    return asyncio.run(desk.preliminary({"tab": "a", "inquiry": inquiry}))
 
 
 def test_outlines(desk: Desk) -> None:
@@ -71,7 +71,7 @@ def test_what_nobody_can_ask_is_told_as_an_answer(desk: Desk, change: dict[str, 
     answer = asyncio.run(desk.outline(asked))
     assert list(answer) == ["problem"]
     assert told in answer["problem"]
-    assert previewed(desk, asked) == {}
+    assert preliminary(desk, asked) == {}
 
 
 def test_certificates_are_those_of_the_planner(desk: Desk, workers: Inline) -> None:
@@ -133,7 +133,7 @@ def test_a_preliminary_plan_is_certified_and_close_to_the_last_one(
     desk: Desk, workers: Inline, kind: str, rounds: int
 ) -> None:
     asked: dict[str, Json] = {**INQUIRY, "kind": kind, "questions": QUESTIONS, "rounds": rounds}
-    first = previewed(desk, asked)
+    first = preliminary(desk, asked)
     assert (first["family"], first["state"], first["preliminary"]) == ("split", "certified", True)
     assert [job.urgent for job in workers.jobs] == [True]
     with pytest.raises(Forgotten):  # nothing can be done with a plan that is about to be replaced
@@ -145,12 +145,12 @@ def test_a_preliminary_plan_is_certified_and_close_to_the_last_one(
     assert plan.id == first["id"] != last["id"]
     assert plan.total.epsilon <= 1.0
     assert plan.total.delta <= 1e-6
-    assert previewed(desk, asked) == last, "the last one is known"
+    assert preliminary(desk, asked) == last, "the last one is known"
 
 
 @pytest.mark.parametrize("change", [{"trust": "shuffler-noise"}, {"trust": "nobody"}, {"joint": True}])
 def test_nothing_is_preliminary_without_a_quick_way(desk: Desk, change: dict[str, Json]) -> None:
-    assert previewed(desk, {**INQUIRY, **change}) == {}
+    assert preliminary(desk, {**INQUIRY, **change}) == {}
 
 
 def test_a_certificate_that_is_known_keeps_its_plan(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +233,8 @@ BAD: list[tuple[str, Json]] = [
     ("solve", {"tab": "a", "inquiry": INQUIRY, "margin": 0}),
     ("solve", {"tab": "a", "inquiry": {}, "margin": 1}),
     ("report", {"tab": "a", "plan": "0", "others": [1]}),
-    ("preview", None),
-    ("preview", {"tab": "", "inquiry": INQUIRY}),
+    ("preliminary", None),
+    ("preliminary", {"tab": "", "inquiry": INQUIRY}),
 ]
 
 

@@ -158,10 +158,10 @@ def test_urgent_and_impatient_work_does_not_wait_for_the_rest() -> None:
             assert other["state"] == "certified"
             assert not any(one.done() for one in running), "patient work leaves one process to others"
             busy = asyncio.ensure_future(workers.run(job(workers, "c", 1, SLOW, "flip")))
-            slot = workers.newest("preview c", 1)
+            slot = workers.newest("preliminary c", 1)
             asked = {"inquiry": Inquiry.from_document({**INQUIRY, "kind": "any"})}
             end = time.monotonic() + LIMIT
-            first = Job(task="preview", arguments=asked, slot=slot, generation=1, deadline=end, urgent=True)
+            first = Job(task="preliminary", arguments=asked, slot=slot, generation=1, deadline=end, urgent=True)
             assert (await workers.run(first))["preliminary"]
             assert not busy.done()
             assert not any(one.done() for one in running)

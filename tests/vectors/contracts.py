@@ -33,8 +33,7 @@ from hubbub.errors import check_whole
 from hubbub.model.plans import Plan
 from hubbub.service.task import tokens
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.series import Series
+from hubbub.service.task.contract import Contract, Series, SignedContract
 
 RFC_9578 = Path(__file__).parent.parent / "service" / "golden" / "rfc9578.json"
 

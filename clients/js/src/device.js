@@ -5,6 +5,8 @@ import { coin, coins, system, uniform } from './coins.js';
 import { demand, own } from './errors.js';
 import { need } from './extensions.js';
 
+const STEPS = 1n << 48n; // largest product of the ranges of steps that share a random number
+
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
  * @typedef {import('./coins.js').Source} Source
@@ -65,45 +67,46 @@ export function payloads(value, plan, options) {
     const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
     const { width } = schema;
     if (protocol.release === 'category') {
-      const changed = coins(1, BigInt(width - 1) * noise.flip, source) > 0n;
-      return [response(changed, place(record), BigInt(width), source)];
+      return [response(place(record), width, noise.flip, source)];
     }
     const sent = [...Array(protocol.k).fill(record), ...others].map((one) => one ^ coins(width, noise.flip, source));
-    return mixed(protocol.release === 'bits' ? sent.flatMap(setBits) : sent, source);
+    return permuted(protocol.release === 'bits' ? sent.flatMap(setBits) : sent, source);
   }
 }
 
 /**
- * Put messages into random order: it must not tell the record from the fakes, nor one copy from another.
+ * Put messages into uniform random order, several steps of Fisher and Yates for each random number.
+ *
+ * It must not tell the answers from the fakes, nor one copy from another.
  * @param {bigint[]} messages
  * @param {Source} source
  */
-function mixed(messages, source) {
-  for (let last = messages.length - 1; last > 0; last--) swap(messages, last, uniform(BigInt(last + 1), source));
+export function permuted(messages, source) {
+  for (let last = messages.length - 1; last > 0; ) {
+    const first = last;
+    let product = 1n;
+    while (last > 0 && product <= STEPS / BigInt(last + 1)) product *= BigInt(last-- + 1);
+    let value = uniform(product, source);
+    for (let at = first; at > last; at--) {
+      const other = Number(value % BigInt(at + 1));
+      [messages[at], messages[other]] = /** @type {[bigint, bigint]} */ ([messages[other], messages[at]]);
+      value /= BigInt(at + 1);
+    }
+  }
   return messages;
 }
 
 /**
- * Exchange two messages.
- * @param {bigint[]} messages
- * @param {number} one
- * @param {bigint} two
- */
-export function swap(messages, one, two) {
-  const other = Number(two);
-  [messages[one], messages[other]] = /** @type {[bigint, bigint]} */ ([messages[other], messages[one]]);
-}
-
-/**
- * Return a category by randomized response: another one if it is `changed`.
- * @param {boolean} changed
+ * Return a category of `size` by randomized response: every other one has probability flip/2⁴⁸.
  * @param {bigint} answer
- * @param {bigint} size
+ * @param {number} size
+ * @param {bigint} flip
  * @param {Source} source
  */
-export function response(changed, answer, size, source) {
-  if (!changed) return answer;
-  const other = uniform(size - 1n, source);
+export function response(answer, size, flip, source) {
+  const others = BigInt(size - 1);
+  if (!coin(others * flip, source)) return answer;
+  const other = uniform(others, source);
   return other + BigInt(other >= answer);
 }
 

@@ -1,8 +1,8 @@
 /** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
 
 import { concat, hex } from './bytes.js';
-import { coin, coins, uniform } from './coins.js';
-import { place, response, setBits, swap } from './device.js';
+import { coins, uniform } from './coins.js';
+import { permuted, place, response, setBits } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
 import { Fields, canonical, distinct, isObject, real, whole } from './json.js';
@@ -27,7 +27,6 @@ const KEYS = {
   cross: ['names'],
 };
 const GRID = 2 ** 48;
-const STEPS = 1n << 48n; // largest product of the ranges of steps that share a random number
 const MAX_SIZE = 1e150;
 const MAX_TEXT = 200; // characters of a name or a label
 const PRINTABLE = /^(?:[^\p{C}\p{Z}]| )*$/u;
@@ -330,7 +329,7 @@ loaded.answers = (record, { schema, protocol }, source) =>
       const first = BigInt(start);
       const answer = place(bits);
       if (protocol.release === 'category') {
-        return [first + response(coin(BigInt(size - 1) * flip, source), answer, BigInt(size), source)];
+        return [first + response(answer, size, flip, source)];
       }
       if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
       const sent = [first + answer];
@@ -339,22 +338,3 @@ loaded.answers = (record, { schema, protocol }, source) =>
     }),
     source,
   );
-
-/**
- * Put messages into uniform random order, several steps of Fisher and Yates for each random number.
- * @param {bigint[]} messages
- * @param {Source} source
- */
-function permuted(messages, source) {
-  for (let last = messages.length - 1; last > 0; ) {
-    const first = last;
-    let product = 1n;
-    while (last > 0 && product <= STEPS / BigInt(last + 1)) product *= BigInt(last-- + 1);
-    let value = uniform(product, source);
-    for (let at = first; at > last; at--) {
-      swap(messages, at, value % BigInt(at + 1));
-      value /= BigInt(at + 1);
-    }
-  }
-  return messages;
-}

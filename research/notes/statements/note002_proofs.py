@@ -52,7 +52,7 @@ def _outline() -> Evidence:
     schema = Schema.bits(["set"])
     plan = plan_from(schema, 1000, Protocol(0.25, k=4), delta=1e-6)
     people = Collection.from_values([["set"]] * 600 + [[]] * 400, schema)
-    found = estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan)
+    found = estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan).question
     value, stderr = float(found.values[0]), float(found.stderr[0])
     expected = math.sqrt(count_variance(1000, 0.25, k=4))
     shown = f"600 of 1,000 set: T̂ = {value:.1f} ± {stderr:.1f}"

@@ -4,8 +4,7 @@
 - ``analysis``: which theorem certifies which protocol;
 - ``theorems``: the theorems, one module per protocol family, and attacks;
 - ``quadrature``, ``composition``: rigorous brackets for sums of independent terms, and for compositions;
-- ``gaussian_limit``, ``homogeneous``: first guesses for searches, which certify nothing;
-- ``rigorous``: certificates confirmed in ball arithmetic;
+- ``gaussian_limit``: first guesses for searches, which certify nothing;
 - ``overflow``: the privacy cost of a fixed number of slots per client.
 
 Names load on first use: devices check contracts with ``overflow`` and have no numpy.

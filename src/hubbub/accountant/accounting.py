@@ -8,7 +8,6 @@ from typing import Literal
 from hubbub.accountant.analysis import Analysis, least_epsilon, needs, unknown
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.cases.local import collusion, count_leak
-from hubbub.accountant.rigorous import certify
 from hubbub.errors import SHARE, check_choice, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.model.plans import MAX_PEOPLE
 from hubbub.model.privacy import BUDGET_DELTA, TRUST_MODELS, Assumptions, Guarantee, TrustModel
@@ -42,11 +41,11 @@ def curve(
     *,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis:
     """Return the certified curve δ(ε) behind :func:`account`, for compositions and plots.
 
-    A ``coarse`` curve lies a little above it, and costs a third where many single-bit curves are composed.
+    A ``preliminary`` curve lies a little above it, and costs a third where many single-bit curves are composed.
 
     >>> analysis = curve(Protocol(0.1), Schema.bits(1), 1000)
     >>> analysis.upper(0.5) < analysis.upper(0.4)
@@ -55,7 +54,7 @@ def curve(
     check_type("protocol", protocol, Protocol)
     check_type("schema", schema, Schema)
     check_choice("trust", trust, TRUST_MODELS)
-    return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust, coarse=coarse)
+    return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust, preliminary=preliminary)
 
 
 def account(
@@ -67,15 +66,13 @@ def account(
     delta: float | None = None,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
-    rigorous: bool = False,
 ) -> Guarantee:
     """Return the guarantee of a collection of n, over all neighbouring collections and both orders of every pair.
 
     Give ``delta`` to solve for the smallest proven ε, or ``epsilon`` to solve for δ; the result errs upwards. Where
     several theorems apply, the smallest figure is returned, and its assumptions are those of the theorem that gives it.
     To ask for weaker assumptions, lower ``honest_fraction``, the fraction of users who follow the protocol, or
-    ``trust``: "shuffling" does not rely on the shuffler's fakes, "nobody" gives the local guarantee. With ``rigorous``
-    the last step is repeated in ball arithmetic (single bits; needs the extra ``rigorous``).
+    ``trust``: "shuffling" does not rely on the shuffler's fakes, "nobody" gives the local guarantee.
 
     >>> print(account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6))
     (0.377..., 1e-06)-DP, exact by branch and bound over all collections, n = 1,000; best known attack: ...
@@ -83,7 +80,6 @@ def account(
     if (epsilon is None) == (delta is None):
         both = "neither" if delta is None else "both"
         reject("exactly one of epsilon and delta", f"be given, to solve for the other, got {both}")
-    check_type("rigorous", rigorous, bool)
     analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust)
     solved: Literal["epsilon", "delta"] = "delta" if delta is None else "epsilon"
     if delta is None:
@@ -94,13 +90,6 @@ def account(
         delta = check_real("delta", delta, BUDGET_DELTA)
         lower, upper, used = least_epsilon(analysis, delta)
         result = upper, delta
-    method = used.method
-    if rigorous:
-        if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or trust == "nobody":
-            reject("rigorous", "be False except for shuffled single bits in one copy without fakes", rigorous)
-        certify(honest_users(n, honest_fraction), protocol.q, *result)
-        method += ", confirmed in ball arithmetic"
-    used = replace(used, method=method)
     return _guarantee(protocol, schema, n, used, epsilon=result[0], delta=result[1], lower=lower, solved=solved)
 
 
@@ -112,16 +101,16 @@ def prove(
     epsilon: float,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Guarantee:
     """Return the guarantee of :func:`account` at ε without its attack, which may cost more: for the trials of a search.
 
-    A ``coarse`` one has a slightly larger δ, and costs less (:func:`curve`).
+    A ``preliminary`` one has a slightly larger δ, and costs less (:func:`curve`).
 
     >>> prove(Protocol(0.1), Schema.bits(1), 1000, epsilon=0.5).lower_bound
     0.0
     """
-    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, coarse=coarse)
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, preliminary=preliminary)
     lower, upper, used = least_delta(replace(analysis, lower=unknown), epsilon)
     return _guarantee(protocol, schema, n, used, epsilon=epsilon, delta=upper, lower=lower, solved="delta")
 

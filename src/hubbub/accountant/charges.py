@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from hubbub.documents import Fields, Json, legal
-from hubbub.errors import AlreadyCharged, BudgetExceeded, check_type, check_whole, reject
+from hubbub.documents import Document, Whole
+from hubbub.errors import AlreadyCharged, BudgetExceeded, check_type, reject
 from hubbub.model.curves import PrivacyCurve
 from hubbub.model.plans import MAX_ROUNDS, Plan
 from hubbub.model.privacy import Budget, Total
@@ -15,18 +15,13 @@ MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class Charge(Document):
     """The cost of ``rounds`` collections with the same curve; ``name`` identifies it within a ledger."""
 
     name: str
     """The plan's id and the name of the collection, or "" for a charge that may be repeated."""
-    rounds: int
+    rounds: Annotated[int, Whole(1, MAX_ROUNDS)]
     curve: PrivacyCurve
-
-    def __post_init__(self) -> None:
-        check_type("name", self.name, str)
-        object.__setattr__(self, "rounds", check_whole("rounds", self.rounds, 1, MAX_ROUNDS))
-        check_type("curve", self.curve, PrivacyCurve)
 
     @classmethod
     def of(cls, plan: Plan, *, rounds: int = 1, collection: str = "") -> Self:
@@ -34,18 +29,6 @@ class Charge:
         check_type("plan", plan, Plan)
         name = f"{plan.id}/{check_name(collection)}" if not isinstance(collection, str) or collection else ""
         return cls(name=name, rounds=rounds, curve=plan.curve)
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the charge as a JSON object."""
-        return {"name": self.name, "rounds": self.rounds, "curve": self.curve.to_document()}
-
-    @classmethod
-    def from_document(cls, value: Json) -> Self:
-        """Read a charge from a JSON object."""
-        fields = Fields(value, "the charge", "name", "rounds", "curve")
-        with legal("the charge"):
-            curve = PrivacyCurve.from_document(fields["curve"], "the curve of the charge")
-            return cls(name=fields.text("name"), rounds=fields.whole("rounds"), curve=curve)
 
 
 def check_name(name: object) -> str:

@@ -32,7 +32,7 @@ from fractions import Fraction
 from hubbub.errors import Infeasible, reject
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Guarantee
-from hubbub.model.protocol import GRID, Fakes, Noise, Protocol
+from hubbub.model.protocol import GRID, Fakes, Noise
 from hubbub.model.questions import Column
 from hubbub.numeric.minimum import golden_section
 
@@ -142,59 +142,44 @@ def log_tail(plan: Plan, slots: int) -> float:
 
 def max_messages(plan: Plan) -> int | None:
     """Return the largest number of messages of a client, or None if it is unbounded."""
-    protocol, schema = plan.protocol, plan.schema
-    if schema.named:
-        most = [_max_answers(protocol, noise, one.size) for one, noise in _answers(plan)]
-        bounded = [one for one in most if one is not None]
-        return sum(bounded) if len(bounded) == len(most) else None
-    fakes = _max_fakes(plan)
-    if fakes is None:
-        return None
-    if not protocol.sends_bits:
-        return protocol.k + fakes
-    return (schema.max_set if protocol.clear else schema.width) * (protocol.k + fakes)
+    most = [_max_messages(plan, column, noise) for column, noise in _columns(plan)]
+    bounded = [one for one in most if one is not None]
+    return sum(bounded) if len(bounded) == len(most) else None
 
 
 def min_messages(plan: Plan) -> int:
     """Return the smallest number of messages of a client."""
-    protocol, schema = plan.protocol, plan.schema
-    if schema.named:
-        return sum(_min_answers(protocol, noise) for _, noise in _answers(plan))
-    if protocol.sends_bits and not (protocol.clear and schema.exclusive):
+    return sum(_min_messages(plan, column, noise) for column, noise in _columns(plan))
+
+
+def _columns(plan: Plan) -> Iterable[tuple[Column, Noise]]:
+    """Return the columns of a plan with their noise."""
+    return zip(plan.schema.columns, plan.protocol.noise, strict=True)
+
+
+def _max_messages(plan: Plan, column: Column, noise: Noise) -> int | None:
+    """Return the largest number of messages for one column, or None if it is unbounded."""
+    fakes = _max_fakes(plan, noise)
+    if fakes is None or not plan.protocol.sends_bits:
+        return None if fakes is None else plan.protocol.k + fakes
+    return (column.max_set if noise.clear else column.size) * (plan.protocol.k + fakes)
+
+
+def _min_messages(plan: Plan, column: Column, noise: Noise) -> int:
+    """Return the smallest number of messages for one column."""
+    if plan.protocol.sends_bits and not (noise.clear and column.rule == "one"):
         return 0
-    drawn = protocol.user_fakes
-    return protocol.k + (0 if drawn and _fake_probability(drawn) < 1 else _max_fakes(plan) or 0)
-
-
-def _answers(plan: Plan) -> Iterable[tuple[Column, Noise]]:
-    """Return the attributes of a survey with their noise."""
-    return zip(plan.schema.attributes, plan.protocol.noise, strict=True)
-
-
-def _max_answers(protocol: Protocol, noise: Noise, size: int) -> int | None:
-    """Return the largest number of messages for one attribute of a survey, or None if it is unbounded."""
     drawn = noise.user_fakes
-    if drawn is not None:
-        return 1 + drawn.shift if drawn.distribution == "binomial" else None
-    return 1 if protocol.sends_category or noise.clear else size
+    return plan.protocol.k + (0 if drawn and _fake_probability(drawn) < 1 else _max_fakes(plan, noise) or 0)
 
 
-def _min_answers(protocol: Protocol, noise: Noise) -> int:
-    """Return the smallest number of messages for one attribute of a survey."""
-    drawn = noise.user_fakes
-    if drawn is not None and drawn.distribution == "binomial" and _fake_probability(drawn) == 1:
-        return 1 + drawn.shift
-    return int(protocol.sends_category or noise.clear)
-
-
-def _max_fakes(plan: Plan) -> int | None:
-    """Return the largest number of fakes of one client, or None if it is unbounded."""
-    protocol = plan.protocol
-    if protocol.user_fakes:
-        return protocol.user_fakes.shift if protocol.user_fakes.distribution == "binomial" else None
-    if protocol.fixed_fakes % plan.n:
-        reject("m", f"be a multiple of n = {plan.n:,}, so that every client adds equally many", protocol.fixed_fakes)
-    return protocol.fixed_fakes // plan.n
+def _max_fakes(plan: Plan, noise: Noise) -> int | None:
+    """Return the largest number of fakes of one client for one column, or None if it is unbounded."""
+    if noise.user_fakes:
+        return noise.user_fakes.shift if noise.user_fakes.distribution == "binomial" else None
+    if noise.fixed_fakes % plan.n:
+        reject("m", f"be a multiple of n = {plan.n:,}, so that every client adds equally many", noise.fixed_fakes)
+    return noise.fixed_fakes // plan.n
 
 
 def _fake_probability(fakes: Fakes) -> float:
@@ -205,63 +190,42 @@ def _fake_probability(fakes: Fakes) -> float:
 
 
 def _cumulant(plan: Plan) -> Cumulant:
-    if plan.schema.named:
-        return _answers_cumulant(tuple(one.size for one in plan.schema.attributes), plan.protocol)
-    return _messages_cumulant(plan.schema.width, plan.schema.max_set, plan.protocol, plan.n)
+    protocol, bits = plan.protocol, plan.protocol.sends_bits
+    # Columns with the same noise, and the same number of bits if these are sent, are counted together.
+    groups: Counter[tuple[Noise, int, int]] = Counter()
+    for column, noise in _columns(plan):
+        sent = bits and not (noise.clear and column.rule == "one")
+        groups[noise, column.size if sent else 2, column.max_set if sent else 1] += 1
+    return _messages_cumulant(tuple(groups.items()), protocol.k, plan.n, bits)
 
 
 @functools.lru_cache(maxsize=256)
-def _messages_cumulant(width: int, max_set: int, protocol: Protocol, n: int) -> Cumulant:
-    """Return K(t) = ln E e^(tX), X the number of messages of a client with the most bits set.
+def _messages_cumulant(groups: tuple[tuple[tuple[Noise, int, int], int], ...], k: int, n: int, bits: bool) -> Cumulant:
+    """Return K(t) = ln E e^(tX), X the number of messages of a client with the most bits set, a sum over columns."""
+    each = [(count, _column(noise, size, most, k, n, bits)) for (noise, size, most), count in groups]
+    return lambda t: math.fsum(count * one(t) for count, one in each)
+
+
+def _column(noise: Noise, size: int, max_set: int, k: int, n: int, bits: bool) -> Cumulant:
+    """Return K(t) of one column.
 
     A whole record gives t, a split one with i bits set i·ln(q + p e^t) + (width − i)·ln(p + q e^t). Fakes add F·G(t) if
     their number F is fixed, N·ln(1 + c(e^G − 1)) for Bin(N, c), λ(e^G − 1) for Poisson(λ), with G that of one fake.
     """
-    k, drawn = protocol.k, protocol.user_fakes
     own: Cumulant
     fake: Cumulant
-    if protocol.sends_bits:
-        own, fake = _record(width, max_set, protocol.q), _fake(width, max_set, protocol.q)
+    if bits:
+        own, fake = _record(size, max_set, noise.q), _fake(size, max_set, noise.q)
     else:
         own = fake = lambda t: t
+    drawn = noise.user_fakes
     if not drawn:
-        fixed = protocol.fixed_fakes // n
-        return lambda t: k * own(t) + fixed * fake(t)
+        fixed = noise.fixed_fakes // n
+        return lambda t: k * own(t) + (fixed * fake(t) if fixed else 0.0)
     chance, trials = _fake_probability(drawn), drawn.shift
     if drawn.distribution == "poisson":
         return lambda t: k * own(t) + (chance * math.expm1(g) if (g := fake(t)) < MAX_EXPONENT else math.inf)
     return lambda t: k * own(t) + trials * _mixed(chance, fake(t))
-
-
-@functools.lru_cache(maxsize=256)
-def _answers_cumulant(sizes: tuple[int, ...], protocol: Protocol) -> Cumulant:
-    """Return K(t) of a survey: the sum over its attributes, whose messages are independent.
-
-    An answer gives t, and its fakes add as above with G(t) = t; flipped bits are those of a record with one bit set.
-    Attributes with the same noise, and the same number of bits if these are flipped, are counted together.
-    """
-    flipped = not protocol.sends_category
-    groups = Counter(
-        (noise, size if flipped and not noise.clear else 0) for size, noise in zip(sizes, protocol.noise, strict=True)
-    )
-
-    def total(t: float) -> float:
-        return math.fsum(count * _answer(noise, size, t) for (noise, size), count in groups.items())
-
-    return total
-
-
-def _answer(noise: Noise, flipped: int, t: float) -> float:
-    """Return K(t) of one attribute; ``flipped`` is the number of its bits that are flipped."""
-    if flipped:
-        return _record(flipped, 1, noise.q)(t)
-    drawn = noise.user_fakes
-    if drawn is None:
-        return t
-    chance = _fake_probability(drawn)
-    if drawn.distribution == "poisson":
-        return t + (chance * math.expm1(t) if t < MAX_EXPONENT else math.inf)
-    return t + drawn.shift * _mixed(chance, t)
 
 
 def _mixed(chance: float, g: float) -> float:

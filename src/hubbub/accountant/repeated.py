@@ -55,11 +55,11 @@ def assumed_curve(
     honest_fraction: float,
     assumptions: Assumptions,
     *,
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis | None:
     """Return the certified curve of one collection from theorems that assume no more than stated; None without any."""
     trust = assumptions.trust
-    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, coarse=coarse)
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust, preliminary=preliminary)
     options = [
         option
         for option in analysis.options or (analysis,)
@@ -79,13 +79,13 @@ def round_curve(
     claim: Guarantee,
     rounds: int,
     *,
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> PrivacyCurve:
     """Return certified points of one collection under the assumptions of a guarantee, whose own point is among them.
 
     They are chosen for totals of about ``rounds`` rounds. Searches and plans share the result.
     """
-    analysis = assumed_curve(protocol, schema, n, honest_fraction, claim.assumptions, coarse=coarse)
+    analysis = assumed_curve(protocol, schema, n, honest_fraction, claim.assumptions, preliminary=preliminary)
     if math.isinf(claim.epsilon):
         return certified_points(analysis, rounds=rounds) if analysis else NO_PRIVACY
     own = ((claim.epsilon, claim.delta),)

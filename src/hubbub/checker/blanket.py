@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, isqrt
 
-from hubbub.checker.crowds import TooMuchWork
-from hubbub.checker.fixed import ceil_div, ceil_shift, convolve
+from .crowds import TooMuchWork
+from .fixed import ceil_div, ceil_shift, convolve
 
 GRAINS = (300, 1200)
 """Grid points per standard deviation of a sum: at first, and where the first bound is close to the goal."""

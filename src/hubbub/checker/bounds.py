@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, prod
 
-from hubbub.checker.crowds import TooMuchWork
-from hubbub.checker.document import Claim, Fakes
-from hubbub.checker.fixed import Masses, binomial, log_bounds, poisson
+from .crowds import TooMuchWork
+from .document import Claim, Fakes
+from .fixed import Masses, binomial, log_bounds, poisson
 
 LARGEST_EPSILON = 2000
 """A larger ε is checked as if it were this one, which only raises δ."""

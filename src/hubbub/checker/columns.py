@@ -27,9 +27,9 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import isqrt
 
-from hubbub.checker.crowds import Bits, Watch, silent
-from hubbub.checker.fixed import binomial, ceil_div, convolve, window
-from hubbub.checker.losses import from_curve, powers
+from .crowds import Bits, Watch, silent
+from .fixed import binomial, ceil_div, convolve, window
+from .losses import from_curve, powers
 
 MAX_POINTS = 4096
 EFFORTS = ((32, 128), (32, 512), (64, 2048))

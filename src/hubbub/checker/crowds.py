@@ -25,7 +25,7 @@ from fractions import Fraction
 from math import comb, isqrt
 from operator import mul
 
-from hubbub.checker.fixed import Masses, binomial, ceil_div, ceil_shift
+from .fixed import Masses, binomial, ceil_div, ceil_shift
 
 MAX_WORK = 12 * 10**7
 """Largest number of products that a search over crowds may take, about half a minute."""

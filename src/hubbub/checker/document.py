@@ -16,9 +16,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from hubbub.checker import questions
-from hubbub.checker.fields import epsilon, keys, real, truth, whole
-from hubbub.errors import WireError
+from . import questions
+from .fields import WireError, epsilon, keys, real, truth, whole
 
 FORMAT = "hubbub plan 3"
 GRID = 2**48
@@ -156,7 +155,7 @@ class Claim:
 
 
 def read(text: str | bytes) -> Claim:
-    """Return the claim of a plan; raise :class:`~hubbub.errors.WireError` with the reason if the text is no plan."""
+    """Return the claim of a plan; raise :class:`WireError` with the reason if the text is no plan."""
     if not isinstance(text, str | bytes):
         raise WireError("the plan must be JSON, as str or bytes")
     value = _parse(text)

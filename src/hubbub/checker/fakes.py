@@ -22,9 +22,9 @@ the fall's losses above 0, the rise's below 0, and the rest of the mass at 0 cov
 from fractions import Fraction
 from math import isqrt
 
-from hubbub.checker.crowds import TooMuchWork
-from hubbub.checker.fixed import Masses, binomial, ceil_div, ceil_shift, exp_bounds
-from hubbub.checker.losses import Loss
+from .crowds import TooMuchWork
+from .fixed import Masses, binomial, ceil_div, ceil_shift, exp_bounds
+from .losses import Loss
 
 MAX_WINDOW = 10**6
 

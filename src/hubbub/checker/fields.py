@@ -3,7 +3,9 @@
 from fractions import Fraction
 from typing import Any
 
-from hubbub.errors import WireError
+
+class WireError(ValueError):
+    """A text that is no plan, is damaged, or was changed after its id was computed."""
 
 
 def keys(value: Any, keys: set[str], what: str) -> None:

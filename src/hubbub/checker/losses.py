@@ -15,7 +15,7 @@ Write H_x(P‖Q) = Σ (P − xQ)⁺, so that δ(ε) = H_x at x = e^ε. A measure
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hubbub.checker.fixed import ceil_div, ceil_shift, convolve
+from .fixed import ceil_div, ceil_shift, convolve
 
 
 @dataclass(frozen=True, slots=True)

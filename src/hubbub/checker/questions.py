@@ -9,8 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from hubbub.checker.fields import keys, truth, whole
-from hubbub.errors import WireError
+from .fields import WireError, keys, truth, whole
 
 MAX_QUESTIONS, MAX_LABELS, MAX_CELLS = 1000, 10**7, 10**6
 MAX_BUCKETS, MAX_RADIX, MAX_LEVELS, MAX_DIGITS = 2**16, 2**10, 2**40, 40

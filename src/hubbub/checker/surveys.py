@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, prod
 
-from hubbub.checker import columns, fakes
-from hubbub.checker.bounds import LARGEST_EPSILON, Bound, fakes_sent, odds
-from hubbub.checker.crowds import Bits, NoTheorem, TooMuchWork, Watch, silent
-from hubbub.checker.document import Answers, Claim, Fakes
-from hubbub.checker.fixed import binomial, ceil_div, ceil_shift, exp_bounds, log_bounds, window
-from hubbub.checker.losses import Loss, from_curve, powers, trim
+from . import columns, fakes
+from .bounds import LARGEST_EPSILON, Bound, fakes_sent, odds
+from .crowds import Bits, NoTheorem, TooMuchWork, Watch, silent
+from .document import Answers, Claim, Fakes
+from .fixed import binomial, ceil_div, ceil_shift, exp_bounds, log_bounds, window
+from .losses import Loss, from_curve, powers, trim
 
 BITS = 88
 """Precision, beyond that of δ."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import isqrt
 
-from hubbub.checker import blanket, columns, fakes, surveys
-from hubbub.checker.bounds import LARGEST_EPSILON, MAX_LIST, Bound, fakes_sent
-from hubbub.checker.crowds import Bits, TooMuchWork, Watch, silent, supremum
-from hubbub.checker.document import Claim, Fakes
-from hubbub.checker.fixed import Masses, binomial, ceil_div, exp_bounds
-from hubbub.checker.losses import Loss
+from . import blanket, columns, fakes, surveys
+from .bounds import LARGEST_EPSILON, MAX_LIST, Bound, fakes_sent
+from .crowds import Bits, TooMuchWork, Watch, silent, supremum
+from .document import Claim, Fakes
+from .fixed import Masses, binomial, ceil_div, exp_bounds
+from .losses import Loss
 
 
 def theorems(claim: Claim, watch: Watch = silent) -> list[Callable[[], Iterator[Bound]]]:

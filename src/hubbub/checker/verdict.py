@@ -6,10 +6,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 
-from hubbub.checker.bounds import Bound, exceeds_pure, exceeds_ratio, odds
-from hubbub.checker.crowds import NoTheorem, TooMuchWork, Watch, silent
-from hubbub.checker.document import Claim, Fakes, read
-from hubbub.checker.theorems import theorems
+from .bounds import Bound, exceeds_pure, exceeds_ratio, odds
+from .crowds import NoTheorem, TooMuchWork, Watch, silent
+from .document import Claim, Fakes, read
+from .theorems import theorems
+
+UNCHECKED = "the points of the curve; stderr, lower_bound, basis and method, which are no part of the privacy claim"
 
 
 class State(StrEnum):
@@ -18,6 +20,11 @@ class State(StrEnum):
     CONFIRMED = "confirmed"
     NOT_CONFIRMED = "not confirmed here"
     FALSE = "false"
+
+    @property
+    def code(self) -> int:
+        """The exit code of a command that checks a plan."""
+        return {State.CONFIRMED: 0, State.NOT_CONFIRMED: 7, State.FALSE: 4}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +56,29 @@ class Verdict:
     fakes: bool
     """True if the bound needs the shuffler to draw its fakes as planned."""
 
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the verdict as lines of text, each with its name."""
+        parts = [(part.name, f"{part.state.value}: {part.reason}") for part in self.parts]
+        return [("plan", f"{self.plan[:8]}…"), ("verdict", self.state.value), *parts, ("not checked", UNCHECKED)]
+
+    def to_document(self) -> dict[str, object]:
+        """Return the verdict as a JSON object."""
+        return {
+            "plan": self.plan,
+            "verdict": self.state.value,
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "n": self.n,
+            "bound": self.bound,
+            "method": self.method,
+            "assumptions": {"honest": self.honest, "shuffler": self.shuffler, "fakes": self.fakes},
+            "parts": {part.name: {"verdict": part.state.value, "reason": part.reason} for part in self.parts},
+            "not_checked": ["curve", "stderr", "lower_bound", "basis", "method"],
+        }
+
 
 def verify(text: str | bytes, *, watch: Watch = silent) -> Verdict:
-    """Return the verdict on a plan's JSON; raise :class:`~hubbub.errors.WireError` if it is damaged or forged.
+    """Return the verdict on a plan's JSON; raise :class:`~hubbub.checker.WireError` if it is damaged or forged.
 
     ``watch`` is told the work done so far, and all of it, where an evaluation takes seconds.
     """

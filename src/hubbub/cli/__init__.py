@@ -12,7 +12,7 @@ from hubbub.cli.errors import EPILOG, ReportingGroup
 
 SECTIONS = {
     "Plan a collection": {
-        "survey": ("survey", "Write a starter survey file, or check one."),
+        "survey": ("inspect", "Write a starter survey file, or check one."),
         "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
         "frontier": ("frontier", "Compare all protocols that meet a budget, by the trust that they need."),
         "studio": ("studio", "Choose a collection on a page in the browser, and follow a running one."),

@@ -1,8 +1,7 @@
 """Commands and options of admission: the terms in a contract, tickets, and the issuer of tokens."""
 
-import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,12 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.errors import WireError, check_whole
 from hubbub.io.files import check_destination, read_text
+from hubbub.report.sentences import numbered
 from hubbub.service import provision
-from hubbub.service.runtime.admin_client import SETTINGS
-from hubbub.service.runtime.secretfiles import write_file
+from hubbub.service.runtime.admin import SETTINGS
+from hubbub.service.runtime.credentials import write_file
 from hubbub.service.task.admission import KINDS, Admission, TicketKey
-from hubbub.service.task.contract import SignedContract
+from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.tokens import KEY_SIZE
 
 ADMISSION_HELP = "How clients are admitted; 'open' needs a plan that does not assume that all users are honest."
@@ -38,9 +38,10 @@ def admission_terms(kind: str, issuer: str = provision.TICKET_ISSUER, token_key_
     return Admission() if kind == "open" else Admission("ticket", issuer)
 
 
-def both_tickets(key: TicketKey, context: bytes, account: str | bytes) -> bytes:
-    """Return the tickets of an account of a collection of strings: one for the shuffler, one for evaluations."""
-    return key.mint(context, account) + key.evaluation().mint(context, account)
+def minting(agreed: Contract, number: int, key: TicketKey) -> Callable[[str | bytes], bytes]:
+    """Return the function that mints the ticket of an account for a round; for strings, also that for evaluations."""
+    context, keys = agreed.context_of(number), [key] if agreed.strings is None else [key, key.evaluation()]
+    return lambda account: b"".join(one.mint(context, account) for one in keys)
 
 
 def read_hex_lines(path: str, what: str) -> Iterator[bytes]:
@@ -85,12 +86,10 @@ def ticket(accounts: str, contract_path: str, key_path: str, number: int | None,
     names = read_lines(accounts, "account name")
     if len(set(names)) != len(names):
         raise click.UsageError(f"{Path(accounts).name} must name every account once")
-    key = TicketKey.load(key_path)
-    context = agreed.context_of(number)
-    mint = key.mint if agreed.strings is None else functools.partial(both_tickets, key)
-    write_file(Path(output), "".join(f"{mint(context, name).hex()}\n" for name in names).encode())
+    mint = minting(agreed, number, TicketKey.load(key_path))
+    write_file(Path(output), "".join(f"{mint(name).hex()}\n" for name in names).encode())
     where = "" if agreed.series is None else f", round {number} of {agreed.rounds}"
-    screen.note(f"{screen.numbered(len(names), 'ticket')} for task {agreed.id}{where}")
+    screen.note(f"{numbered(len(names), 'ticket')} for task {agreed.id}{where}")
 
 
 @click.command("evaluation-key")
@@ -121,7 +120,7 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     \b
     Example: hubbub serve key issuer -o token.key
     """
-    from hubbub.service.issuer.app import add_key  # noqa: PLC0415 (loads the HTTP server)
+    from hubbub.service.issuer import add_key  # noqa: PLC0415 (loads the HTTP server)
 
     if output is not None:
         # Before anything is created: a key whose public part was not written would be left behind.
@@ -136,10 +135,7 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     if output is not None:
         write_file(Path(output), public.hex().encode() + b"\n")
         created["key"] = output
-    if as_json:
-        screen.print_json(created)
-    else:
-        screen.console().print(screen.facts(created.items()))
+    screen.show(created, created.items(), as_json=as_json)
 
 
 @click.command()

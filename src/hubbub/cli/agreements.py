@@ -4,8 +4,8 @@ import datetime
 
 from hubbub.documents import spell
 from hubbub.planner import client_weight
-from hubbub.report.influence import described_weight
 from hubbub.report.plan_report import Agreement
+from hubbub.report.words import described_weight
 from hubbub.service.task.contract import SignedContract, verify_series
 
 

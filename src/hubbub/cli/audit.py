@@ -9,9 +9,8 @@ from hubbub.cli.errors import VIOLATION
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, write_text
-from hubbub.lab.audit import results as page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
-from hubbub.lab.audit.results import LIMITS, Audit, headline
+from hubbub.lab.audit.results import LIMITS, Audit, headline, page, record
 from hubbub.lab.audit.trial import audit as run_audit
 from hubbub.pipeline.shuffle import shuffle
 from hubbub.report import load_matplotlib
@@ -69,9 +68,9 @@ def audit(
             plan, client, audited, runs=runs, seed_runs=seed_runs, confidence=confidence, progress=progress
         )
     if output:
-        write_text(output, page.page(found))
+        write_text(output, page(found))
     if as_json:
-        screen.print_json(page.record(found), to_stderr=output == "-")
+        screen.print_json(record(found), to_stderr=output == "-")
     elif output != "-":
         _show(found)
     ctx.exit(0 if found.passed else VIOLATION)
@@ -79,15 +78,7 @@ def audit(
 
 def _show(found: Audit) -> None:
     rows = [
-        (
-            one.part,
-            one.name,
-            one.where,
-            f"{'≥ ' if one.bound else ''}{one.observed:.4g}",
-            f"{'≤ ' if one.bound else ''}{one.allowed:.4g}",
-            "" if one.bound else f"{one.p:.2g}",
-            "VIOLATED" if one.violates(found.level) else "ok",
-        )
+        (one.part, one.name, one.where, *one.figures, "VIOLATED" if one.violates(found.level) else "ok")
         for one in found.findings
     ]
     view = screen.console()

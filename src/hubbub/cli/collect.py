@@ -23,6 +23,7 @@ from hubbub.model.plans import Plan
 from hubbub.pipeline.randomize import randomize as randomize_block
 from hubbub.pipeline.reports import Batch, BatchHeader
 from hubbub.pipeline.shuffle import shuffle_blocks
+from hubbub.report.sentences import numbered
 
 reports_argument = click.argument("reports", nargs=-1, required=True)
 
@@ -167,5 +168,5 @@ def _report_written(header: BatchHeader, output: str, as_json: bool, summary: Su
         screen.print_json(record, to_stderr=output == "-")
     elif output != "-":
         state = "shuffled" if header.shuffled else "not shuffled"
-        messages = screen.numbered(header.messages, "message")
+        messages = numbered(header.messages, "message")
         click.echo(f"{messages} of {header.n:,} people, {state}, in {output}")

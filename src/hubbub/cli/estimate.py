@@ -1,6 +1,9 @@
 """``estimate``, ``joint`` and ``compare``: from shuffled reports to results."""
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,35 +12,65 @@ from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.engines import EngineOptions, engine_options
 from hubbub.cli.options import json_option, output_option, plan_option
-from hubbub.cli.outputs import HELP, check_result_file, write_result
-from hubbub.cli.string_results import deliver_strings
-from hubbub.cli.survey_results import (
-    QUESTION_HELP,
-    SurveyRequest,
-    deliver_comparison,
-    deliver_survey,
-    mention_more,
-    note_excess,
-    show_counts,
-)
-from hubbub.io.documents import read_estimate, read_plan
-from hubbub.io.files import naming, same_file
+from hubbub.cli.outputs import HELP, check_result_file, write_columns, write_result
+from hubbub.io.documents import read_plan, read_result
+from hubbub.io.files import PIPE, naming, same_file
 from hubbub.model.plans import Plan
+from hubbub.model.schema import Schema
 from hubbub.pipeline.reports import Tally
 from hubbub.pipeline.tally import tally
-from hubbub.report import comparison_page, estimate_page, joint_page, results
-from hubbub.results.comparisons import compare as compare_estimates
-from hubbub.results.counts import Estimate
-from hubbub.results.estimate import estimate as estimate_counts
-from hubbub.results.estimate import estimate_survey
+from hubbub.report import comparison_page, joint_page, result_page, results
+from hubbub.report.words import printable
+from hubbub.results.compare import LabelComparison
+from hubbub.results.compare import compare as compare_results
+from hubbub.results.estimate import estimate as estimate_result
 from hubbub.results.estimate import joint as joint_table
 from hubbub.results.frames import to_lines
 from hubbub.results.joint import ConditionalTable, Joint, combination_name
-from hubbub.results.strings import StringEstimate
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.results.labels import LabelView
+from hubbub.results.result import Result, View
+from hubbub.results.strings import StringView
 
+QUESTION_HELP = (
+    "One question of a survey: print it, draw it with --plot, and write its details (all edges of a scale) to a "
+    ".csv or .parquet file."
+)
 level_option = click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
 top_option = click.option("--top", type=click.IntRange(1), default=20, help="Number of rows to print and to draw.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of ``hubbub estimate`` that say what is shown of a result, and where it is written."""
+
+    level: float
+    top: int
+    question: str | None
+    plot: str | None
+    output: str | None
+    as_json: bool
+    simultaneous: bool
+
+    def check(self, schema: Schema, refused: Sequence[str]) -> None:
+        """Raise if options do not fit what was asked, before anything is computed; ``refused`` fit labels only."""
+        if not schema.named:
+            if schema.text is None and self.question is not None:
+                raise click.UsageError("--question needs a plan for a survey")
+            given = [*refused, *(["--question"] if self.question is not None else [])]
+            if schema.text is not None and given:
+                raise click.UsageError(f"{given[0]} must not be given for strings")
+            return
+        if refused:
+            raise click.UsageError(f"{refused[0]} must not be given for a survey")
+        if self.question is not None and self.question not in schema.questions.names:
+            raise click.UsageError(f"--question must be a question of the plan: {', '.join(schema.questions.names)}")
+        if self.question is None and self.plot:
+            raise click.UsageError("--plot draws one question of a survey: give its name by --question")
+        whole = self.output is not None and (
+            self.output == PIPE or Path(self.output).suffix.lower() in (".json", ".html")
+        )
+        if self.question is not None and (whole or self.as_json):
+            raise click.UsageError("--question must not be given for JSON and HTML, which have all questions")
 
 
 @click.command()
@@ -83,38 +116,13 @@ def estimate(
         raise click.UsageError("give at most one of --consistent and --shrunk")
     engine.check({"standard input": engine.is_spark and "-" in reports})
     plan = read_plan(plan_path)
+    request = Request(
+        level=level, top=top, question=question, plot=plot, output=output, as_json=as_json, simultaneous=simultaneous
+    )
     given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
-    request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
-    if plan.schema.text is not None:
-        given["--question"] = question is not None
-        deliver_strings(reports, plan, request, [name for name, chosen in given.items() if chosen])
-        return
-    if plan.schema.named:
-        request.check(plan, [name for name, chosen in given.items() if chosen])
-        deliver_survey(estimate_survey(_tally(reports, plan, engine), plan), request)
-        return
-    if question is not None:
-        raise click.UsageError("--question needs a plan for a survey")
-    counts = estimate_counts(_tally(reports, plan, engine), plan)
-    counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
-    with screen.waiting("computing the guarantee of this batch"):
-        counts.interval(level, simultaneous=simultaneous)
-        text = ""
-        if output or as_json:
-            text = to_lines(counts.to_document(level, simultaneous=simultaneous), "counts")
-    note_excess(counts)
-    if plot:
-        counts.plot(level=level, top=top, simultaneous=simultaneous).save(plot)
-    if output:
-        columns = counts.columns(level, simultaneous=simultaneous)
-        write_result(
-            output, columns, text, lambda: estimate_page(counts, level=level, top=top, simultaneous=simultaneous)
-        )
-    if as_json:
-        click.echo(text)
-    elif output != "-":
-        show_counts(counts, level, top, simultaneous)
-        screen.console().print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
+    request.check(plan.schema, [name for name, chosen in given.items() if chosen])
+    found = estimate_result(_tally(reports, plan, engine), plan)
+    deliver(found.consistent() if consistent else found.shrunk() if shrunk else found, request)
 
 
 @click.command()
@@ -168,10 +176,10 @@ def joint(
     if output:
         names = [combination_name(shown.labels, x) for x in range(len(rows))]
         file = table.columns(level) if not given else {"combination": names, **columns}
-        write_result(output, file, text, lambda: joint_page(table, level=level, plan=plan.id))
+        write_columns(output, file, text, lambda: joint_page(table, level=level, plan=plan.id))
     if as_json:
         click.echo(text)
-    elif output != "-":
+    elif output != PIPE:
         _show_joint(table, shown, columns, level, top)
 
 
@@ -208,55 +216,48 @@ def compare(
     check_result_file(output)
     if same_file(a, b):
         raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
-    one, two = read_estimate(a), read_estimate(b)
-    if isinstance(one, StringEstimate) or isinstance(two, StringEstimate):
-        raise click.UsageError("strings are not compared: how many people hold one that is not shown is not known")
-    if isinstance(one, SurveyEstimate) or isinstance(two, SurveyEstimate):
-        _compare_surveys((a, one), (b, two), question, output, level, holm, top, plot, as_json)
-        return
-    if question is not None:
-        raise click.UsageError("--question needs two estimates of a survey")
-    different = set(one.labels) != set(two.labels)
+    one, two = read_result(a), read_result(b)
+    different = _check_comparison(a, b, one, two, question, plot)
     with naming(b) if different else contextlib.nullcontext():
-        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
+        found = compare_results(one, two, level=level, correction="holm" if holm else "none")
+    shown = found.questions if question is None else ((question, found[question]),)
     if plot:
-        found.plot(top=top).save(plot)
+        shown[0][1].plot(top=top).save(plot)
     if output:
-        write_result(output, found.columns(), found.to_json(), lambda: comparison_page(found, top=top))
+        write_result(output, found, found.to_json(), lambda: comparison_page(found, top=top))
     if as_json:
         click.echo(found.to_json())
-    elif output != "-":
-        head, rows = results.comparison_rows(found, top=top)
+    elif output != PIPE:
         view = screen.console()
-        view.print(screen.grid("", head, rows))
-        mention_more(len(found), top, "labels")
-        view.print(results.comparison_summary(found))
+        for name, part in shown:
+            if name:
+                view.print(screen.plain(name), style="bold")
+            view.print(screen.grid("", *results.difference_rows(part, top=top)))
+            if isinstance(part, LabelComparison):
+                mention_more(len(part), top, "labels")
+        view.print(results.summary(found))
 
 
-def _compare_surveys(
-    a: tuple[str, Estimate | SurveyEstimate],
-    b: tuple[str, Estimate | SurveyEstimate],
-    question: str | None,
-    output: str | None,
-    level: float,
-    holm: bool,
-    top: int,
-    plot: str | None,
-    as_json: bool,
-) -> None:
-    one, two = a[1], b[1]
-    if not isinstance(one, SurveyEstimate) or not isinstance(two, SurveyEstimate):
-        raise click.UsageError(f"the estimates must both be of surveys or both of labels: {a[0]}, {b[0]}")
+def _check_comparison(a: str, b: str, one: Result, two: Result, question: str | None, plot: str | None) -> bool:
+    """Raise if options do not fit two results; return True if they have different labels or questions."""
+    if any(isinstance(view, StringView) for found in (one, two) for _, view in found.views):
+        raise click.UsageError("strings are not compared: how many people hold one that is not shown is not known")
+    if not any(one) or not any(two):
+        if any(one) or any(two):
+            raise click.UsageError(f"the results must both be of surveys or both of labels: {a}, {b}")
+        if question is not None:
+            raise click.UsageError("--question needs two results of a survey")
+        return set(one.question.labels) != set(two.question.labels)
     if question is not None and question not in one:
         raise click.UsageError(f"--question must be a question of the survey: {', '.join(one)}")
     if question is None and plot:
         raise click.UsageError("--plot draws one question of a survey: give its name by --question")
-    with naming(b[0]) if list(one) != list(two) else contextlib.nullcontext():
-        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
-    deliver_comparison(found, output=output, top=top, question=question, plot=plot, as_json=as_json)
+    return list(one) != list(two)
 
 
 def _tally(paths: tuple[str, ...], plan: Plan, engine: EngineOptions) -> Tally:
+    if plan.schema.text is not None and len(paths) != 1:
+        raise click.UsageError("give one shuffled batch: a string that another batch does not show has no count there")
     if engine.is_spark:
         total: Tally | int = engine.tally(paths, plan)
     else:
@@ -266,6 +267,61 @@ def _tally(paths: tuple[str, ...], plan: Plan, engine: EngineOptions) -> Tally:
         who = f"the reports of {total.unshuffled:,} people" if total.batches else "these reports"
         screen.note(f"{who} are not shuffled: anyone who sees them can link them to their senders")
     return total
+
+
+def deliver(found: Result, request: Request) -> None:
+    """Print a result, and write it to the files of the request."""
+    level, top, output, held = request.level, request.top, request.output, request.simultaneous
+    shown = found.views if request.question is None else ((request.question, found[request.question]),)
+    with screen.waiting("computing the guarantee of this batch"):
+        text = found.to_json(level, simultaneous=held) if output or request.as_json else ""
+        private = results.private(found)
+    for note in found.notes:
+        screen.note(printable(note))
+    if request.plot:
+        shown[0][1].plot(level=level, top=top, simultaneous=held).save(request.plot)
+    if output:
+        columns = found.columns(level, simultaneous=held) if request.question is None else shown[0][1].columns(level)
+        write_columns(
+            output,
+            columns,
+            text,
+            lambda: result_page(found, level=level, top=top, simultaneous=held),
+            found.about() if request.question is None else {},
+        )
+    if request.as_json:
+        click.echo(text)
+    elif output != PIPE:
+        for name, view in shown:
+            if name:
+                screen.console().print(screen.plain(name), style="bold")
+            _show(view, request)
+        screen.console().print(f"{found.n:,} people; this batch is {private}.")
+
+
+def _show(view: View, request: Request) -> None:
+    level, top, console = request.level, request.top, screen.console()
+    head, rows = results.view_rows(view, level=level, top=top, simultaneous=request.simultaneous)
+    if isinstance(view, LabelView):
+        order = results.ranked(view.values, top)
+        low, high = (end[order].tolist() for end in view.interval(level, simultaneous=request.simultaneous))
+        bars = screen.bars(view.values[order].tolist(), low, high)
+        table = screen.grid("", [*head, ""], [[*row, bar] for row, bar in zip(rows, bars, strict=True)])
+        table.columns[-1].justify = "left"
+        console.print(table)
+        mention_more(len(view), top, "labels")
+        return
+    console.print(screen.grid("", head, rows))
+    if isinstance(view, StringView):
+        mention_more(len(view), top, "strings")
+        console.print(results.strings_summary(view, level=level))
+
+
+def mention_more(count: int, top: int, what: str) -> None:
+    """Say how many rows of a table are not printed."""
+    if count > top:
+        left = count - top
+        screen.console().print(f"… and {left:,} more {what if left > 1 else what[:-1]} (--top, --json, -o)")
 
 
 def _conditions(given: tuple[str, ...]) -> dict[str, bool]:

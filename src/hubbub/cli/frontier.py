@@ -16,9 +16,9 @@ from hubbub.mechanisms.chances import count_shown
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget, TrustModel
 from hubbub.model.schema import Schema
-from hubbub.planner.comparison import preferred
 from hubbub.planner.deadlines import deadline_of
 from hubbub.planner.precision import percent
+from hubbub.planner.search import preferred
 from hubbub.report import plans_chart
 
 DISHONEST = Interval(0.0, 1.0, open_high=True)
@@ -71,9 +71,9 @@ def frontier(
     check_real("share", 1.0 if share is None else share, SHARE)
     with screen.waiting("comparing protocols"):
         request = planner.Request.of(schema, n, budget, trust=trust or "shuffler-noise", **constraints)
-        comparison = planner.compare(request, stop=deadline_of(deadline))
-        plans = comparison.grouped
-        chosen = _chosen(comparison, choose, trust, constraints["clear"])
+        found = planner.Search.of(request, stop=deadline_of(deadline))
+        plans = found.grouped
+        chosen = _chosen(found, choose, trust, constraints["clear"])
         rows = [_row(plan, error, share, dishonest) for plan in plans]
     # A central mechanism for a survey would have a layout and an allocation of its own.
     central = planner.central_stderr(schema, budget, request.rounds) if not schema.named else None
@@ -82,25 +82,25 @@ def frontier(
     if output:
         write_plan(chosen, output)
     if as_json:
-        reasons = {"infeasible": comparison.failures, "late": comparison.late}
+        reasons = {"infeasible": found.failures, "late": found.late}
         screen.print_json({"n": n, "central_stderr": central, "plans": rows, **reasons})
     elif output != "-":
         screen.console().print(frontier_table(plans, rows, central, error, share))
-        if comparison.late:
-            click.echo(f"not certified within {deadline:g} s: {', '.join(comparison.late)}", err=True)
+        if found.late:
+            click.echo(f"not certified within {deadline:g} s: {', '.join(found.late)}", err=True)
 
 
-def _chosen(comparison: planner.Comparison, choose: str | None, trust: TrustModel | None, clear: bool) -> Plan:
+def _chosen(found: planner.Search, choose: str | None, trust: TrustModel | None, clear: bool) -> Plan:
     """Return the plan of a family, or the best one under the trust that ``hubbub plan`` would assume."""
     if choose is not None:
-        return comparison.of(choose)
-    best = comparison.best
+        return found.plan_of(choose)
+    best = found.best
     allowed = [
         one
-        for one in comparison.plans.values()
+        for one in found.plans.values()
         if not any(noise.shuffler_fakes for noise in one.protocol.noise) and (clear or not one.protocol.clear)
     ]
-    return best if trust or not allowed else preferred(comparison.request, allowed)
+    return best if trust or not allowed else preferred(found.request, allowed)
 
 
 def _row(one: Plan, error: float, share: float | None, dishonest: float | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``inspect`` and ``vectors``: check files, and print the test vectors for other clients."""
+"""``inspect``, ``survey`` and ``vectors``: check files, and print an example and the test vectors for other clients."""
 
 import json
 import re
@@ -12,6 +12,7 @@ from hubbub.io.directories import is_directory
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, naming, read_text, write_text
 from hubbub.io.reports import inspect_reports
+from hubbub.io.surveys import STARTER, Survey, read_survey
 from hubbub.pipeline.reports import BatchHeader
 from hubbub.planner import load_plan
 from hubbub.report import words
@@ -47,10 +48,9 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         raise WireError(f"{file} must be a plan, a contract or a file of reports, but its format is {declared!r}")
     with screen.waiting("recomputing the claims of the plan"):
         plan = load_plan(text)
-    if as_json:
-        screen.print_json({"file": "plan", **screen.plan_record(plan)})
-    else:
-        screen.console().print(screen.facts([*words.described_plan(plan), ("checked", "all claims recomputed")]))
+    rows = [*words.described_plan(plan), ("checked", "all claims recomputed")]
+    screen.show({"file": "plan", **screen.plan_record(plan)}, rows, as_json=as_json)
+    if not as_json:
         screen.warn(plan)
 
 
@@ -62,11 +62,9 @@ def _show_contract(text: bytes, as_json: bool) -> None:
     with screen.waiting("recomputing the claims of the contract"):
         plan = load_plan(signed.contract.plan.to_json())
         rows, record = agreements.described_contract(signed), agreements.contract_record(signed)
-    if as_json:
-        screen.print_json({"file": "contract", **record})
-        return
     checked = "all claims recomputed; compare the operators' identities with those you expect"
-    screen.console().print(screen.facts([*rows, *words.described_plan(plan), ("checked", checked)]))
+    rows = [*rows, *words.described_plan(plan), ("checked", checked)]
+    screen.show({"file": "contract", **record}, rows, as_json=as_json)
 
 
 def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:
@@ -81,12 +79,9 @@ def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:
         "shuffled": header.shuffled,
         "bytes": file_size(header),
     }
-    if as_json:
-        screen.print_json(record)
-        return
     rows = [(name, f"{value:,}" if type(value) is int else str(value)) for name, value in record.items()]
     extent = "digest and messages" if checked else "digest only; give --plan to check the messages"
-    screen.console().print(screen.facts([*rows, ("checked", extent)]))
+    screen.show(record, [*rows, ("checked", extent)], as_json=as_json)
 
 
 def _format(text: bytes) -> str:
@@ -123,3 +118,36 @@ def vectors(output: str | None, check: str | None, as_json: bool) -> None:
         screen.print_json({"agree": count})
     else:
         click.echo(f"all {count} vectors agree")
+
+
+@click.command()
+@click.argument("file", required=False)
+@output_option("Write the example to this file")
+@json_option
+def survey(file: str | None, output: str | None, as_json: bool) -> None:
+    """Write a starter survey file, or check one.
+
+    Without FILE, writes a commented example with every kind of question. With FILE, checks it and lists its questions.
+
+    \b
+    Example: hubbub survey -o survey.toml
+    Example: hubbub survey survey.toml
+    """
+    if file is None:
+        if as_json:
+            raise click.UsageError("give FILE with --json: the example is TOML")
+        write_text(output or "-", STARTER)
+        return
+    if output is not None:
+        raise click.UsageError("give FILE or -o: only the example can be written")
+    found = read_survey(file)
+    if as_json:
+        screen.print_json({"schema": found.schema.to_document(), "weights": dict(found.weights)})
+    else:
+        _show_survey(found)
+
+
+def _show_survey(found: Survey) -> None:
+    questions = found.schema.questions
+    rows = [(name, repr(one), f"{found.weights.get(name, 1):g}") for name, one in questions.items]
+    screen.console().print(screen.grid("", ["question", "kind", "weight"], rows, left=2))

@@ -16,6 +16,7 @@ from hubbub.io.files import naming
 from hubbub.io.ledgers import LedgerFile
 from hubbub.model.plans import MAX_ROUNDS
 from hubbub.model.privacy import Budget, Total
+from hubbub.report.sentences import numbered
 
 ANCHOR_HELP = "File for the number and hash of the last charge, outside the backups of FILE; default: FILE.anchor."
 ROUNDS_HELP = "Number of rounds."
@@ -95,12 +96,11 @@ def forecast(file: str, plan_path: str, rounds: int, anchor: str | None, as_json
     with naming(file):
         kept = _file(file, anchor).read()
     after, remaining = kept.forecast(plan, rounds), kept.remaining(plan)
-    if as_json:
-        screen.print_json({"rounds": rounds, "total": after.to_document(), "remaining": remaining})
-        return
+    record = {"rounds": rounds, "total": after.to_document(), "remaining": remaining}
     beyond = ", beyond the budget" if remaining < rounds else ""
     rows = [("now", _figures(kept.total())), (f"after {rounds:,} more", _figures(after) + beyond)]
-    screen.console().print(screen.facts([*rows, ("budget", _budget(kept)), ("remaining rounds", f"{remaining:,}")]))
+    rows += [("budget", _budget(kept)), ("remaining rounds", f"{remaining:,}")]
+    screen.show(record, rows, as_json=as_json)
 
 
 @ledger.command()
@@ -133,18 +133,15 @@ def _file(path: str, anchor: str | None) -> LedgerFile[Ledger]:
 
 def _show(kept: Ledger, as_json: bool) -> None:
     total = kept.total()
-    if as_json:
-        charges = [{"name": one.name, "rounds": one.rounds} for one in kept.charges]
-        budget = None if kept.budget is None else kept.budget.to_document()
-        screen.print_json({"budget": budget, "total": total.to_document(), "charges": charges})
-        return
+    charges = [{"name": one.name, "rounds": one.rounds} for one in kept.charges]
+    budget = None if kept.budget is None else kept.budget.to_document()
     rows = []
     for one in kept.charges:
         plan, _, name = one.name.partition("/")
-        rounds = screen.numbered(one.rounds, "round")
+        rounds = numbered(one.rounds, "round")
         rows.append((name or "unnamed", f"{rounds}, plan {plan[:8]}…"))
     rows += [("total", _figures(total)), ("budget", _budget(kept))]
-    screen.console().print(screen.facts(rows))
+    screen.show({"budget": budget, "total": total.to_document(), "charges": charges}, rows, as_json=as_json)
 
 
 def _figures(total: Total) -> str:

@@ -12,7 +12,7 @@ import click
 
 from hubbub.errors import InvalidInput
 from hubbub.io.documents import names_file, read_labels, read_schema
-from hubbub.io.surveys import read_survey
+from hubbub.io.surveys import Survey, read_survey
 from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
@@ -94,12 +94,42 @@ def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]]
 
 
 STRINGS_HELP = "One string that nobody listed, of at most this many bytes; needs --trust shuffler-noise."
-_SCHEMAS = ("bits", "one_hot", "at_most", "string_bytes", "schema_path")
-"""Parameters of the options that give a schema, but for surveys."""
+SURVEY_HELP = "Survey file (TOML) with the questions; `hubbub survey` writes an example."
 
 
-def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
-    """Add the ways to give a schema; the command gets a ``schema``, or None if none is given or required."""
+def _listed(option: str, make: Callable[..., Schema]) -> Callable[[Any], Survey | Schema]:
+    """Return a function that makes a schema of the words after an option: the last are labels, others numbers."""
+
+    def made(given: str | tuple[str, ...]) -> Schema:
+        *numbers, labels = (given,) if isinstance(given, str) else given
+        with _option(option):
+            return make(*(_whole(option, one) for one in numbers), _labels(option, labels))
+
+    return made
+
+
+def _strings(given: tuple[int, bool]) -> Schema:
+    with _option("--strings"):
+        return Schema.strings(given[0], cut=given[1])
+
+
+_SCHEMAS: dict[str, tuple[str, Callable[[Any], Survey | Schema]]] = {
+    "bits": ("--bits", _listed("--bits", Schema.bits)),
+    "one_hot": ("--one-hot", _listed("--one-hot", Schema.one_hot)),
+    "at_most": ("--at-most", _listed("--at-most", Schema.at_most)),
+    "string_bytes": ("--strings", _strings),
+    "schema_path": ("--schema", read_schema),
+    "survey_path": ("--survey", read_survey),
+}
+"""The options that give a schema, by parameter, and what each makes of its value."""
+
+
+def schema_options(command: Command[R], *, required: bool = True, survey: bool = False) -> Command[R]:
+    """Add the ways to give a schema; the command gets a ``schema``, or None if none is given or required.
+
+    With ``survey``, a survey file is one of them; the command then also gets the ``weights`` of its questions.
+    """
+    known = {name: entry for name, entry in _SCHEMAS.items() if survey or name != "survey_path"}
 
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
     @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice out of several.")
@@ -108,64 +138,28 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
     @click.option("--cut", is_flag=True, help="With --strings: cut longer strings instead of refusing them.")
     @click.option("--schema", "schema_path", metavar="FILE", help="JSON file with the schema.")
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        bits: str | None,
-        one_hot: str | None,
-        at_most: tuple[str, str] | None,
-        string_bytes: int | None,
-        cut: bool,
-        schema_path: str | None,
-        **rest: Any,
-    ) -> R:
-        number = sum(option is not None for option in (bits, one_hot, at_most, string_bytes, schema_path))
-        if number > 1 or (required and not number):
+    def wrapped(*args: Any, cut: bool, **rest: Any) -> R:
+        given = {name: value for name in known if (value := rest.pop(name, None)) is not None}
+        if len(given) > 1 or (required and not given):
+            *others, last = (option for option, _ in known.values())
             limit = "exactly" if required else "at most"
-            raise click.UsageError(f"give {limit} one of --bits, --one-hot, --at-most, --strings and --schema")
-        if cut and string_bytes is None:
+            raise click.UsageError(f"give {limit} one of {', '.join(others)} and {last}")
+        if "string_bytes" in given:
+            given["string_bytes"] = given["string_bytes"], cut
+        elif cut:
             raise click.UsageError("--cut needs --strings")
-        schema: Schema | None = None
-        if bits is not None:
-            with _option("--bits"):
-                schema = Schema.bits(_labels("--bits", bits))
-        elif one_hot is not None:
-            with _option("--one-hot"):
-                schema = Schema.one_hot(_labels("--one-hot", one_hot))
-        elif at_most is not None:
-            with _option("--at-most"):
-                schema = Schema.at_most(_whole("--at-most", at_most[0]), _labels("--at-most", at_most[1]))
-        elif string_bytes is not None:
-            with _option("--strings"):
-                schema = Schema.strings(string_bytes, cut=cut)
-        elif schema_path is not None:
-            schema = read_schema(schema_path)
-        return command(*args, schema=schema, **rest)
+        found: Survey | Schema | None = None
+        for name, value in given.items():
+            found = known[name][1](value)
+        if isinstance(found, Survey):
+            return command(*args, schema=found.schema, weights=found.weights, **rest)
+        return command(*args, schema=found, **rest)
 
-    return wrapped
+    return click.option("--survey", "survey_path", metavar="FILE", help=SURVEY_HELP)(wrapped) if survey else wrapped
 
 
-SURVEY_HELP = "Survey file (TOML) with the questions; `hubbub survey` writes an example."
-
-
-def survey_options(command: Command[R]) -> Command[R]:
-    """Add the ways to give a schema, and a survey file; the command gets a ``schema`` and ``weights`` of questions."""
-    inner = schema_options(command, required=False)
-
-    @click.option("--survey", "survey_path", metavar="FILE", help=SURVEY_HELP)
-    @functools.wraps(inner)
-    def wrapped(*args: Any, survey_path: str | None, **rest: Any) -> R:
-        others = [rest[name] is not None for name in _SCHEMAS]
-        if sum(others) + (survey_path is not None) != 1:
-            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most, --strings, --schema and --survey")
-        if survey_path is None:
-            return inner(*args, **rest)
-        if rest["cut"]:
-            raise click.UsageError("--cut needs --strings")
-        survey = read_survey(survey_path)
-        given = {name: value for name, value in rest.items() if name not in (*_SCHEMAS, "cut")}
-        return command(*args, schema=survey.schema, weights=survey.weights, **given)
-
-    return wrapped
+survey_options = functools.partial(schema_options, survey=True)
+"""The ways to give a schema, and a survey file; the command gets a ``schema``, and ``weights`` of questions if any."""
 
 
 def _labels(option: str, text: str) -> list[str] | int:

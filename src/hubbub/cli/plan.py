@@ -19,11 +19,13 @@ from hubbub.planner.precision import LEVEL
 from hubbub.report import explanation, words
 
 USED_HELP = "Use no theorem that needs more trust than this."
-PRECISION_HELP = "Instead of -n: find the smallest batch whose standard error is at most this share of it."
+POINTS_HELP = "Instead of -n or --epsilon: find the smallest one at which a count is within this share of n."
+MARGIN_HELP = "Instead of --epsilon: find the smallest ε at which a count is within so many people."
+PRECISION_HELP = "Instead of -n or --epsilon: find the smallest one whose standard error is at most this share of n."
 STDERR_HELP = "Instead of --epsilon: find the smallest ε with at most this standard error."
 SHARE_HELP = "Share of the population that holds a label, such as 0.1%; the precision is given for it."
 WITHIN_HELP = "Relative error, such as 10%, within which that label is to be measured, sampling error included."
-LEVEL_HELP = "Probability that the error is within --within."
+LEVEL_HELP = "Probability that the error is within --within, --points or --margin."
 CHOOSE_HELP = f"Plan with this family instead of the best one: {', '.join(planner.FAMILIES)}."
 
 used_trust_option = click.option(
@@ -39,7 +41,6 @@ used_trust_option = click.option(
 @options.protocol_options
 @options.honest_option
 @used_trust_option
-@click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
 @options.output_option("Also write the plan with these parameters")
 @options.json_option
 def account(
@@ -53,7 +54,6 @@ def account(
     release: Release,
     honest_fraction: float,
     trust: TrustModel,
-    rigorous: bool,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -70,7 +70,7 @@ def account(
         "trust": trust,
     }
     with screen.waiting("accounting"):
-        guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **request)
+        guarantee = accountant.account(protocol, schema, n, **request)
         if output:
             write_plan(planner.plan_from(schema, n, protocol, **request), output)
     if as_json:
@@ -152,6 +152,8 @@ def _deliver(
 @click.option("--share", type=FRACTION, help=SHARE_HELP)
 @click.option("--within", type=FRACTION, help=WITHIN_HELP)
 @click.option("--level", type=FRACTION, default=LEVEL, help=LEVEL_HELP)
+@click.option("--points", type=FRACTION, metavar="SHARE", help=POINTS_HELP)
+@click.option("--margin", type=float, metavar="PEOPLE", help=MARGIN_HELP)
 @click.option("--precision", type=FRACTION, metavar="SHARE", help=PRECISION_HELP)
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @options.trust_option("shuffling")
@@ -168,6 +170,8 @@ def plan(
     share: float | None,
     within: float | None,
     level: float,
+    points: float | None,
+    margin: float | None,
     precision: float | None,
     stderr: float | None,
     choose: str | None,
@@ -179,8 +183,9 @@ def plan(
     """Choose the protocol with the smallest error that meets a budget.
 
     By default every record is randomized on its device, and the shuffler is trusted to mix and no further; --trust
-    changes that. Also solves backwards, for a label held by a --share of the population that is to be measured --within
-    a relative error: without -n for the number of people, without --epsilon for the smallest ε.
+    changes that. Also solves backwards, without -n for the number of people, without --epsilon for the smallest ε: for
+    a label held by a --share of the population that is to be measured --within a relative error, or for an error in
+    percentage --points.
 
     \b
     Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
@@ -195,28 +200,29 @@ def plan(
     goal = None if share is None or within is None else Goal(share, within, level)
     if choose is not None and (n is None or epsilon is None):
         raise click.UsageError("give -n and --epsilon with --choose")
-    preference, terms = "", {"share": share, "within": within, "level": level, **constraints}
+    preference = ""
+    wanted = {"margin": margin, "points": points, "precision": precision, "stderr": stderr}
+    goals = sum(value is not None for value in wanted.values()) + (goal is not None)
     with screen.waiting("comparing protocols"):
-        match n, epsilon, precision, stderr, goal:
-            case int(), float(), None, None, _ if choose is not None:
-                result = planner.plan(schema, n, Budget(epsilon, delta), family=choose, **constraints)
-            case int(), float(), None, None, _:
-                request = planner.Request.of(schema, n, Budget(epsilon, delta), **constraints)
-                comparison = planner.compare(request, prune=True)
-                result, preference = comparison.best, comparison.preference
-            case None, float(), float(), None, None:
-                result = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
-            case None, float(), None, None, Goal():
-                result = planner.smallest_n(schema, Budget(epsilon, delta), **terms)
-            case int(), None, None, float(), None:
-                result = planner.best_epsilon(schema, n, delta, stderr, **constraints)
-            case int(), None, None, None, Goal():
-                result = planner.best_epsilon(schema, n, delta, **terms)
-            case _:
-                raise click.UsageError(
-                    "give -n and --epsilon; or a precision (--share and --within, or --precision) and --epsilon, to "
-                    "find the number of people; or a precision (--share and --within, or --stderr) and -n, to find ε"
-                )
+        if n is not None and epsilon is not None and goals == (goal is not None):
+            budget = Budget(epsilon, delta)
+            if choose is not None:
+                result = planner.plan(schema, n, budget, family=choose, **constraints)
+            else:
+                found = planner.Search.of(planner.Request.of(schema, n, budget, **constraints), prune=True)
+                result, preference = found.best, found.preference
+        elif (n is None) != (epsilon is None) and goals == 1:
+            terms: dict[str, Any] = {
+                **wanted,
+                **({"share": share, "within": within} if goal is not None else {}),
+                "level": level,
+            }
+            result = planner.solve(schema, n, epsilon=epsilon, delta=delta, **terms, **constraints)
+        else:
+            raise click.UsageError(
+                "give -n and --epsilon; or one goal (--share and --within, --points, or --precision) and --epsilon, to "
+                "find the number of people; or one goal (also --margin or --stderr) and -n, to find ε"
+            )
     _deliver(result, output, as_json, goal, share, explain=explain)
     if preference:
         screen.note(preference)

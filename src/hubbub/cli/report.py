@@ -9,16 +9,14 @@ from hubbub import __version__, checker, planner
 from hubbub.cli import screen, verdicts
 from hubbub.cli.options import output_option
 from hubbub.errors import FalseClaim, PlanMismatch
-from hubbub.io.documents import read_estimate, read_plan
+from hubbub.io.documents import read_plan, read_result
 from hubbub.io.files import check_destination, naming, read_text, write_text
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget
 from hubbub.numeric.inversion import least_real
 from hubbub.report import load_matplotlib, render
 from hubbub.report.plan_report import Agreement, Background, plan_report
-from hubbub.results.counts import Estimate
-from hubbub.results.strings import StringEstimate
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.results.result import Result
 
 QUESTION_HELP = "The question that people are asked, as the heading."
 STATEMENT_HELP = "A statement of the operators, such as the legal basis or a contact; may be repeated."
@@ -71,7 +69,7 @@ def report(
         and plan.total.delta < 1
     )
     with screen.waiting("comparing protocols"):
-        rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
+        rivals = list(planner.Search.of(_request(plan)).plans.values()) if protected else []
         total = Budget(plan.total.epsilon, plan.total.delta) if protected else None
         central = planner.central_margin(plan.schema, total, plan.rounds) if total else None
     with screen.waiting("writing the page"):
@@ -82,7 +80,7 @@ def report(
             checks=checks,
             agreement=_agreement(contract_path, plan) if contract_path else None,
             statements=statements,
-            estimates={Path(path).stem: _estimate(path, plan) for path in estimates},
+            estimates={Path(path).stem: _result(path, plan) for path in estimates},
         )
         write_text(output, render(plan_report(plan, background)))
     if output != "-":
@@ -122,15 +120,11 @@ def _budget(plan: Plan) -> Budget:
     return Budget(least_real(lambda x: plan.curve.delta(x) <= delta, 0.0, plan.guarantee.epsilon), delta)
 
 
-def _estimate(path: str, plan: Plan) -> Estimate | SurveyEstimate | StringEstimate:
-    found = read_estimate(path)
+def _result(path: str, plan: Plan) -> Result:
+    found = read_result(path)
     with naming(path):
-        if isinstance(found, StringEstimate):
-            same = plan.schema.text is not None
-        else:
-            same = found.labels == plan.schema.labels if isinstance(found, Estimate) else found.schema == plan.schema
-        if found.plan not in (None, plan.id) or not same:
-            raise PlanMismatch("the estimate must be of a collection under the plan of the report")
+        if found.plan not in (None, plan.id) or found.schema != plan.schema:
+            raise PlanMismatch("the result must be of a collection under the plan of the report")
         return found
 
 

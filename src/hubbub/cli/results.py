@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from hubbub.cli import screen
 from hubbub.cli.options import output_option
 from hubbub.errors import reject
 from hubbub.io.files import PIPE, check_destination, naming, read_text, write_text
+from hubbub.results.figures import PEOPLE
+from hubbub.results.result import table_of
 from hubbub.service.reader import ResultsClient, TaskResults, describe_gap, time_of, to_csv, to_parquet
 
 VARIABLE = "HUBBUB_TOKEN"
@@ -96,12 +97,12 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
                 console.print(screen.plain(f"gap: {describe_gap(gap)}"))
             if not rows and not one.gaps:
                 console.print("No batch yet: one is released when an epoch ends and the minimum batch size is reached.")
-            newest = next((result for result in reversed(one.results) if result.get("values")), None)
+            newest = next((result for result in reversed(one.results) if table_of(result)["item"]), None)
             for result in one.results:
                 for note in result.get("notes") or []:
                     console.print(screen.plain(f"note: bucket {_whole(result.get('bucket'))}: {note}"))
             if newest is not None:
-                console.print(_estimates(newest, top))
+                console.print(_figures(newest, top))
         if not found:
             console.print("The token does not allow reading any task.")
     write_text(output, capture.get())
@@ -138,29 +139,27 @@ def _whole(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else ""
 
 
-def _estimates(result: dict[str, Any], top: int) -> Any:
-    if result.get("questions"):
-        return _answers(result, top)
-    columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
-    ranked = sorted(zip(*columns, strict=True), key=lambda one: -one[1])
-    rows = [(str(label), f"{value:z,.0f}", f"{low:z,.0f} … {high:z,.0f}") for label, value, low, high in ranked[:top]]
-    rest = f", {top} of {len(ranked)} labels" if len(ranked) > top else ""
-    return screen.grid(f"estimates of {_where(result)}{rest}", ("label", "people", "95 % interval"), rows)
-
-
-def _answers(result: dict[str, Any], top: int) -> Any:
-    """Return the table of a survey: the figures of its questions in order, ``top`` of each."""
-    columns = [result.get(name) or [] for name in ("questions", "labels", "units", "values", "low", "high")]
-    rows, shown = [], Counter[str]()
-    for question, label, unit, value, low, high in zip(*columns, strict=True):
-        shown[question] += 1
-        if shown[question] <= top:
-            ends = f"{low:,.4g} … {high:,.4g}" if unit != "people" else f"{low:z,.0f} … {high:z,.0f}"
-            figure = f"{value:,.4g}" if unit != "people" else f"{value:z,.0f}"
-            rows.append((str(question) if shown[question] == 1 else "", str(label), figure, ends, str(unit)))
-    rest = f", {top} figures of each question" if max(shown.values(), default=0) > top else ""
-    head = ("question", "answer", "estimate", "95 % interval", "unit")
-    return screen.grid(f"estimates of {_where(result)}{rest}", head, rows, left=2)
+def _figures(result: dict[str, Any], top: int) -> Any:
+    """Return the table of a result: the figures of its questions in order, or the largest counts; ``top`` of each."""
+    columns = table_of(result)
+    parts: dict[str, list[tuple[Any, ...]]] = {}
+    for row in zip(*(columns[name] for name in ("question", "item", "unit", "value", "low", "high")), strict=True):
+        parts.setdefault(row[0] or "", []).append(row[1:])
+    named, rows = any(parts), []
+    for question, found in parts.items():
+        # A single list of labels is ranked; the figures of named questions keep their order.
+        ordered = found if named else sorted(found, key=lambda one: -float(one[2]))
+        for place, (item, unit, value, low, high) in enumerate(ordered[:top]):
+            form = "z,.0f" if unit == PEOPLE else ",.4g"
+            shown = (str(item), f"{value:{form}}", f"{low:{form}} … {high:{form}}")
+            rows.append((question if place == 0 else "", *shown, str(unit or "")) if named else shown)
+    most = max(map(len, parts.values()), default=0)
+    rest = f", {top} figures of each question" if named else f", {top} of {most} labels"
+    head = (
+        ("question", "answer", "estimate", "95 % interval", "unit") if named else ("label", "people", "95 % interval")
+    )
+    title = f"estimates of {_where(result)}{rest if most > top else ''}"
+    return screen.grid(title, head, rows, left=2) if named else screen.grid(title, head, rows)
 
 
 def _where(result: dict[str, Any]) -> str:

@@ -28,7 +28,8 @@ from hubbub.documents import spell
 from hubbub.io.files import write_text
 from hubbub.model.plans import Plan
 from hubbub.planner import Goal, client_weight, cost, family_key, family_name, relative_error, remarks
-from hubbub.report.survey_words import batch_fakes, survey_record
+from hubbub.report.sentences import batch_fakes
+from hubbub.report.words import printable, questions_record
 
 BAR = 28
 """Length of the longest bar, in characters."""
@@ -56,15 +57,6 @@ def console(*, to_stderr: bool = False) -> Console:
         return terminal
     trimmed = cast("IO[str]", _Trimmed(sys.stderr if to_stderr else sys.stdout))
     return Console(file=trimmed, highlight=False, width=160, color_system=None)
-
-
-def numbered(count: int, one: str) -> str:
-    """Return a number with its noun.
-
-    >>> numbered(1, "ticket"), numbered(1200, "ticket")
-    ('1 ticket', '1,200 tickets')
-    """
-    return f"{count:,} {one}{'s' * (count != 1)}"
 
 
 def print_json(value: Any, *, to_stderr: bool = False) -> None:
@@ -152,7 +144,7 @@ def plain(text: str) -> str:
     >>> plain("a[bold]\\x1b[2J")
     'a\\\\[bold]�[2J'
     """
-    return escape("".join(letter if letter.isprintable() else "�" for letter in text))
+    return escape(printable(text))
 
 
 def grid(
@@ -177,6 +169,14 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
+def show(record: dict[str, Any], rows: Iterable[tuple[str, str]], *, as_json: bool) -> None:
+    """Print a record as JSON, or the rows that say the same to people."""
+    if as_json:
+        print_json(record)
+    else:
+        console().print(facts(rows))
+
+
 def bars(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[str]:
     """Return text bars filled to the value, with the interval around it shaded.
 
@@ -199,6 +199,7 @@ def warn(plan: Plan, goal: Goal | None = None) -> None:
 
 def plan_record(plan: Plan) -> dict[str, Any]:
     """Return the figures of a plan as a JSON object, without its labels."""
+    questions = questions_record(plan)
     return {
         "id": plan.id,
         "n": plan.n,
@@ -208,7 +209,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "clear": plan.protocol.clear,
         "protocol": _protocol_record(plan),
         "stderr": plan.stderr,
-        **({} if not plan.schema.named else {"questions": survey_record(plan), "fakes": batch_fakes(plan)}),
+        **({"questions": questions, "fakes": batch_fakes(plan)} if questions else {}),
         **asdict(cost(plan)),
         "client_weight": spell(client_weight(plan)),
         "needs": plan.guarantee.assumptions.needs,
@@ -220,6 +221,6 @@ def plan_record(plan: Plan) -> dict[str, Any]:
 
 
 def _protocol_record(plan: Plan) -> dict[str, Any]:
-    """Return the protocol; the noise of a survey differs from attribute to attribute, so it has no single q."""
+    """Return the protocol; where the noise differs from attribute to attribute, it has no single q."""
     whole = plan.protocol.to_document()
-    return whole if plan.schema.named else {"q": plan.protocol.q, **whole}
+    return whole if len(plan.protocol.noise) > 1 else {"q": plan.protocol.q, **whole}

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.admission import both_tickets, read_hex_lines, read_lines
+from hubbub.cli.admission import minting, read_hex_lines, read_lines
 from hubbub.cli.options import json_option
 from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.errors import InvalidInput, NoResponse
@@ -19,12 +19,12 @@ from hubbub.io.files import read_text
 from hubbub.io.policy import Policy, Summary
 from hubbub.pipeline.records import Bodies, Collection
 from hubbub.pipeline.rows import one_person
-from hubbub.service.issuance import HttpIssuer
+from hubbub.report.sentences import numbered
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import KINDS
+from hubbub.service.runtime.http import KINDS
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
-from hubbub.service.transport import HttpTransport, printable
+from hubbub.service.transport import HttpIssuer, HttpTransport, printable
 from hubbub.service.uploader import Record, Sent, Uploader
 
 BLOCK = 1 << 10
@@ -151,9 +151,7 @@ def _check_combination(
 
 def _show(result: Sent, before: int) -> None:
     sent = result.stored - before
-    screen.console().print(
-        f"{screen.numbered(sent, 'answer')} sent, {result.stored:,} stored by the shuffler in total."
-    )
+    screen.console().print(f"{numbered(sent, 'answer')} sent, {result.stored:,} stored by the shuffler in total.")
     if result.uncertain:
         screen.console().print(
             f"[yellow]{result.uncertain:,} uncertain: the shuffler's store was restored, so these answers may or may "
@@ -163,7 +161,7 @@ def _show(result: Sent, before: int) -> None:
 
 def _answers(result: Sent) -> str:
     total = result.stored + result.waiting + result.uncertain + sum(result.refused.values())
-    return screen.numbered(total, "answer")
+    return numbered(total, "answer")
 
 
 def _refusal(problem: str, count: int) -> str:
@@ -181,10 +179,8 @@ def _admissions(
         return None
     if contract.admission.kind != "ticket":
         raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
-    key, context = TicketKey.load(key_path), contract.context_of(number)
-    if contract.strings is None:
-        return lambda: key.mint(context, os.urandom(16))
-    return lambda: both_tickets(key, context, os.urandom(16))
+    mint = minting(contract, number, TicketKey.load(key_path))
+    return lambda: mint(os.urandom(16))
 
 
 @contextlib.contextmanager

@@ -5,24 +5,23 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 from hubbub.cli import admission as admissions
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import WHOLE, combined, json_option, output_option, plan_option
-from hubbub.cli.relay import relay
-from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
 from hubbub.planner.recompute import verify
-from hubbub.report.influence import described_weight
+from hubbub.report.words import described_weight
 from hubbub.service import provision
-from hubbub.service.runtime.admin import COMMANDS, Command
-from hubbub.service.runtime.admin_client import command
+from hubbub.service.runtime.admin import COMMANDS, Command, command
 from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.runtime.settings import SHUFFLER_ROLES
 from hubbub.service.task.contract import Contract, SignedContract, verify_series
@@ -39,6 +38,11 @@ TOTAL_DELTA_HELP = "δ of the total; default: that of the plan's total, or the s
 RELAY_HELP = "For strings: host name of the relay, which a third operator runs."
 EVALUATIONS_HELP = "For strings: most evaluations an hour under one key; default: twice the plan's number of people."
 SHUFFLER_ROLE_HELP = "Work that this process does; 'intake' and 'worker' need PostgreSQL. Default: as in the settings."
+TIMES = {"created", "expires", "key_due"}
+"""Entries that are times in seconds since 1970."""
+DAY = 86_400
+SOON = 30 * DAY
+"""Time before the expiry of a certificate at which a warning is shown."""
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
@@ -279,7 +283,21 @@ serve.add_command(admissions.ticket)
 serve.add_command(admissions.key)
 serve.add_command(admissions.evaluation_key)
 serve.add_command(admissions.issuer)
-serve.add_command(relay)
+
+
+@serve.command()
+@settings_argument
+def relay(settings: Path) -> None:
+    """Run the relay of a settings file until SIGTERM or Ctrl-C.
+
+    A collection of strings needs a relay, because equal strings have equal bytes: a shuffler that also sees addresses
+    learns who sent equal strings. The relay passes requests on without addresses and without any header of the client,
+    and stores nothing. Its operator is neither that of the shuffler nor that of the analyzer.
+
+    \b
+    Example: hubbub serve relay /var/lib/hubbub-relay/settings.toml
+    """
+    provision.run_role(provision.RELAY, settings)
 
 
 @serve.group()
@@ -371,6 +389,59 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
             screen.console().print(part)
     else:
         screen.note("done")
+
+
+def described(answer: dict[str, Any]) -> Iterator[RenderableType]:
+    """Yield what to print for the answer of a service: warnings first, then facts, then tables."""
+    now = time.time()
+    for text in warnings(answer, now):
+        yield f"[red]{screen.plain(text)}[/]"
+    plain = {name: value for name, value in answer.items() if not isinstance(value, dict | list)}
+    if plain:
+        yield screen.facts((name.replace("_", " "), _text(name, value, now)) for name, value in plain.items())
+    for name, value in answer.items():
+        if isinstance(value, dict):
+            yield _table(name, [{name.rstrip("s"): key, **_entries(row)} for key, row in sorted(value.items())], now)
+        elif isinstance(value, list):
+            yield _table(name, [_entries(row) for row in value], now)
+
+
+def warnings(answer: dict[str, Any], now: float) -> list[str]:
+    """Return sentences about what an operator must do.
+
+    >>> warnings({"good": False, "certificates": [{"file": "link_certificate", "expires": 1000}]}, now=2000.0)
+    ['A bundle is lost or counted twice: stop the service and see the run book.', 'The link certificate has expired.']
+    """
+    found = []
+    if answer.get("good") is False:
+        found.append("A bundle is lost or counted twice: stop the service and see the run book.")
+    for one in answer.get("certificates") or ():
+        name, left = str(one["file"]).replace("_", " "), one["expires"] - now
+        if left <= 0:
+            found.append(f"The {name} has expired.")
+        elif left < SOON:
+            found.append(f"The {name} expires in {left / DAY:.0f} days: renew it.")
+    if isinstance(answer.get("key_due"), int) and now - answer["key_due"] > DAY:
+        found.append("The encryption key should have been replaced more than a day ago.")
+    return found
+
+
+def _entries(row: object) -> dict[str, Any]:
+    return row if isinstance(row, dict) else {"": row}
+
+
+def _table(name: str, rows: list[dict[str, Any]], now: float) -> RenderableType:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [[_text(column, row.get(column, ""), now) for column in columns] for row in rows]
+    return screen.grid(name, columns, cells) if rows else f"{name}: none"
+
+
+def _text(name: str, value: object, now: float) -> str:
+    if name in TIMES and isinstance(value, int):
+        return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(value))} UTC ({round((value - now) / DAY):+d} days)"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _identity(option: str, text: str) -> bytes:

@@ -19,11 +19,10 @@ from hubbub.io.policy import OnError, Policy, Summary
 from hubbub.io.values import BLOCK, Form, read_values
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
+from hubbub.report.sentences import numbered
 
 _ACTIONS = {"missing": "became --missing", "other": "became --other", "skipped": "skipped", "failed": "not accepted"}
 """Words for what happened to a record, in the list of --rejects."""
-
-SURVEY_HINT = "correct the record, or use --on-error skip and --rejects; records are counted from 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,7 @@ class ValuesOptions:
             blocks = read_values(
                 path, schema, form=self.form, column=self.column, block=block, policy=self.policy, summary=summary
             )
-            try:
-                yield blocks, summary
-            except InvalidRecord as error:
-                if schema.named and len(getattr(error, "__notes__", ())) == 1:
-                    error.add_note(SURVEY_HINT)
-                raise
+            yield blocks, summary
 
     def check_rejects(self, *files: str) -> None:
         """Raise if the list of --rejects cannot be written, or would replace one of these files."""
@@ -76,21 +70,20 @@ class ValuesOptions:
             return
         policy, parts = self.policy, []
         if summary.missing:
-            parts.append(f"{_records(summary.missing)} without a value became {policy.missing!r}")
+            parts.append(f"{numbered(summary.missing, 'record')} without a value became {policy.missing!r}")
         if summary.other:
-            parts.append(f"{_records(summary.other)} with labels outside the schema became {policy.other!r}")
+            parts.append(f"{numbered(summary.other, 'record')} with labels outside the schema became {policy.other!r}")
         if summary.bad:
             outcome = f"became {policy.missing!r}" if policy.missing is not None else "left out"
             numbers = ", ".join(f"{record:,}" for record in summary.first)
             more = ", …" if summary.bad > len(summary.first) else ""
-            parts.append(f"{_records(summary.bad, 'invalid ')} {outcome} (no. {numbers}{more})")
+            parts.append(f"{numbered(summary.bad, 'invalid record')} {outcome} (no. {numbers}{more})")
         if summary.clipped:
-            count = "1 number" if summary.clipped == 1 else f"{summary.clipped:,} numbers"
             verb = "is" if summary.clipped == 1 else "are"
-            parts.append(f"{count} outside a question's bounds {verb} clipped")
+            parts.append(f"{numbered(summary.clipped, 'number')} outside a question's bounds {verb} clipped")
         where = f"{self.rejects} lists them" if self.rejects else "--rejects FILE lists them"
         listed = f"; {where}" if summary.missing or summary.other or summary.bad else ""
-        screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}{listed}")
+        screen.note(f"{numbered(summary.rows, 'record')} read; {'; '.join(parts)}{listed}")
         screen.note("these counts depend on the raw values: do not pass them on with the reports")
 
 
@@ -145,7 +138,3 @@ def _listing(path: str | None) -> Iterator[Any]:
             text.detach()
     if failure is not None:
         raise failure
-
-
-def _records(count: int, kind: str = "") -> str:
-    return f"1 {kind}record" if count == 1 else f"{count:,} {kind}records"

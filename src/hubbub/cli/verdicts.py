@@ -12,6 +12,7 @@ from pathlib import Path
 from hubbub import checker
 from hubbub.checker import Part, State, Verdict
 from hubbub.cli import screen
+from hubbub.errors import WireError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,14 @@ class Known:
 
 def check(text: str | bytes) -> Verdict:
     """Return the verdict on a plan, always computed, and keep it."""
-    with screen.progressing() as progress:
-        verdict = checker.verify(
-            text, watch=lambda done, total: progress("re-deriving the claim of the plan, %", 100 * done // total, 100)
-        )
+    try:
+        with screen.progressing() as progress:
+            verdict = checker.verify(
+                text,
+                watch=lambda done, total: progress("re-deriving the claim of the plan, %", 100 * done // total, 100),
+            )
+    except checker.WireError as error:  # a class of its own, because the checker shares no code
+        raise WireError(str(error)) from None
     _keep(verdict)
     return verdict
 

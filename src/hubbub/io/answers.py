@@ -1,38 +1,32 @@
-"""Answers to surveys in CSV, TSV, JSON lines or Parquet: a column, or an entry, for every question that people answer.
+"""Answers to surveys in files: a column, or an entry, for every question that people answer.
 
 Cross-tables follow from other questions and have no column. Text is parsed by the kind of question: a label; 0, 1, true
 or false; a number. An empty cell, a null and a NaN are missing answers. Numbers outside of the bounds of a question are
 clipped, and counted in the summary.
 """
 
-import contextlib
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hubbub.bits.entropy import system
 from hubbub.errors import InvalidRecord, reject
-from hubbub.io import parquet
-from hubbub.io.policy import Policy, Repair
-from hubbub.io.text import batches, csv_rows, opened
+from hubbub.io.policy import Policy, Problems, Summary
 from hubbub.model.questions import Choice, Flag, Number, Questions, Scale
-from hubbub.model.questions.survey import Asked
+from hubbub.model.schema import Schema
 from hubbub.pipeline.encoding.answers import NUMBER_TEXT, encode_answers
 from hubbub.pipeline.encoding.cells import is_numeric, number_codes
 from hubbub.pipeline.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
-from hubbub.pipeline.encoding.sequences import is_text
 
-Problems = dict[int, InvalidRecord]
-"""Problems of records, by position in a block, from 0."""
-Reader = Callable[[str, Repair, int], Iterator[Encoded]]
 SHOWN = 3
-MAX_DIGITS = 400  # of a whole number that is read exactly; all with more are beyond the bounds of every question
 """Names that an error lists."""
+MAX_DIGITS = 400  # of a whole number that is read exactly; all with more are beyond the bounds of every question
 OBJECT_TEXT = "must be an object with an entry for every question"
+HINT = "correct the record, or use --on-error skip and --rejects; records are counted from 1"
 
 
 def check_options(policy: Policy, column: str | None) -> None:
@@ -43,10 +37,6 @@ def check_options(policy: Policy, column: str | None) -> None:
         reject("--missing", "not be given for a survey; plan with missing = true for the questions that need it")
     if policy.other is not None:
         reject("--other", "not be given for a survey; plan with a label for other answers")
-
-
-def _questions(repair: Repair) -> Questions:
-    return repair.schema.questions
 
 
 def check_columns(names: Sequence[str], questions: Questions) -> list[str]:
@@ -79,65 +69,81 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
-def _csv(delimiter: str, path: str, repair: Repair, block: int) -> Iterator[Encoded]:
-    questions = _questions(repair)
-    width = 0
-    several_lines = any(
-        "\n" in label or "\r" in label for _, one in questions.asked if isinstance(one, Choice) for label in one.labels
-    )
+class AnswersLayout:
+    """A file of answers to a survey: a column, or an entry of an object, for every question."""
 
-    def spans(row: list[str]) -> bool:
-        """Return False if a cell has several lines, but no label does."""
-        return len(row) == width and (several_lines or not any("\n" in cell or "\r" in cell for cell in row))
+    hint = HINT
 
-    with opened(path) as (file, fraction), contextlib.closing(csv_rows(file, delimiter, spans)) as rows:
-        names = next(rows, None)
-        if names is None:
-            reject("the CSV file", "start with a header of column names, but it is empty")
-        if isinstance(names, InvalidRecord):
-            reject("the header of the CSV file", "be properly quoted")
-        if not all(map(is_text, names)):
-            reject("the header of the CSV file", "be UTF-8 text")
-        places = {name: names.index(name) for name in check_columns(names, questions)}
-        width = len(names)
-        for part in batches(rows, block):
-            yield _encode_rows(part, places, repair)
-            repair.summary.fraction = fraction()
+    def __init__(self, schema: Schema, policy: Policy, summary: Summary, column: str | None) -> None:
+        check_options(policy, column)
+        self._schema, self._questions, self._summary = schema, schema.questions, summary
+        self._asked = dict(self._questions.asked)
+        self.several_lines = any(
+            "\n" in label or "\r" in label for one in self._asked.values() for label in _KINDS[type(one)].labels(one)
+        )
+
+    def used(self, names: list[str]) -> list[str]:
+        """Return the columns of the questions."""
+        return check_columns(names, self._questions)
+
+    def check_header(self, used: list[str]) -> None:
+        """Accept the names, which are those of questions."""
+
+    def blank(self, place: int) -> InvalidRecord | None:
+        """Return no problem: the answer to the only question is missing."""
+
+    def rows(self, cells: list[list[str]], used: list[str], problems: Problems) -> Encoded:
+        """Return the records of rows of CSV."""
+        found, whole = {}, list(problems)
+        for name, texts in zip(used, zip(*cells, strict=True), strict=True):
+            kind = _KINDS[type(self._asked[name])]
+            found[name] = kind.parsed(texts)
+            if isinstance(found[name], list):
+                for place, answer in enumerate(found[name]):
+                    if kind.problem and isinstance(answer, str):
+                        problems.setdefault(place, InvalidRecord(place + 1, kind.problem, column=name))
+        return self._encoded(found, problems, whole)
+
+    def entry(self, line: bytes, place: int) -> Any:
+        """Return the entries of a line of JSON, or the problem of the record."""
+        return _record(line, place + 1, self._asked)
+
+    def entries(self, values: list[Any], problems: Problems) -> Encoded:
+        """Return the records of objects, None for those with a problem."""
+        found = {
+            name: [_KINDS[type(question)].typed(value.get(name) if value else None) for value in values]
+            for name, question in self._asked.items()
+        }
+        return self._encoded(found, problems, list(problems))
+
+    def columns(self, names: list[str], columns: list[Any]) -> Encoded:
+        """Return the records of columns of Arrow."""
+        table = importlib.import_module("pyarrow").table(dict(zip(names, columns, strict=True)))
+        self._count_clipped({name: table.column(name) for name in self._asked})
+        return encode_answers(table, self._schema, entropy=system)
+
+    def _encoded(self, columns: Mapping[str, Any], problems: Problems, whole: Sequence[int]) -> Encoded:
+        """Return the records of parsed columns; ``whole`` are those that have no answers at all, only a problem."""
+        first = next(iter(self._asked))
+        for place in whole:
+            columns[first][place] = _NOTHING  # otherwise a record whose answers are all missing
+        encoded = encode_answers(columns, self._schema, entropy=system)
+        self._count_clipped(columns)
+        return encoded.with_problems(problems)
+
+    def _count_clipped(self, columns: Mapping[str, Any]) -> None:
+        for name, column in columns.items():
+            bounds = _KINDS[type(self._asked[name])].bounds
+            if bounds is not None:
+                self._summary.clipped += _outside(*bounds(self._asked[name]), column)
 
 
-def _encode_rows(rows: list[Any], places: Mapping[str, int], repair: Repair) -> Encoded:
-    width, problems = len(places), dict[int, InvalidRecord]()
-    for place, row in enumerate(rows):
-        if isinstance(row, InvalidRecord):
-            problems[place] = InvalidRecord(place + 1, row.problem)
-        elif not row and width == 1:
-            rows[place] = [""]
-        elif len(row) != width:
-            text = f"must have as many columns as the header, {width:,}, got {len(row):,}"
-            problems[place] = InvalidRecord(place + 1, text)
-    whole = list(problems)
-    for place in whole:
-        rows[place] = [""] * width
-    columns = list(zip(*rows, strict=True))
-    found = {
-        name: _parsed(question, columns[places[name]], name, problems) for name, question in _questions(repair).asked
-    }
-    return _encoded(found, repair, problems, whole)
+_NOTHING = object()  # an answer that no kind of question takes
 
 
-def _parsed(question: Asked, cells: Sequence[str], name: str, problems: Problems) -> Any:
-    """Return a column of text as answers; texts that are none stay as they are, and get a problem."""
-    if isinstance(question, Choice):
-        return list(cells)
-    if isinstance(question, Flag):
-        codes = {cell: _truth(cell) for cell in set(cells)}
-        answers = [codes[cell] for cell in cells]
-        _note(answers, name, CELL_TEXT, problems)
-        return answers
-    numbers = _numbers(cells)
-    if isinstance(numbers, list):
-        _note(numbers, name, NUMBER_TEXT, problems)
-    return numbers
+def _truths(cells: Sequence[str]) -> list[bool | str | None]:
+    codes = {cell: _truth(cell) for cell in set(cells)}
+    return [codes[cell] for cell in cells]
 
 
 def _truth(cell: str) -> bool | str | None:
@@ -165,31 +171,7 @@ def _number(cell: str) -> float | str | None:
         return cell
 
 
-def _note(answers: Sequence[Any], name: str, text: str, problems: Problems) -> None:
-    for place, answer in enumerate(answers):
-        if isinstance(answer, str):
-            problems.setdefault(place, InvalidRecord(place + 1, text, column=name))
-
-
-def _json_lines(path: str, repair: Repair, block: int) -> Iterator[Encoded]:
-    asked = dict(_questions(repair).asked)
-    with opened(path) as (file, fraction):
-        for part in batches(file, block):
-            problems: Problems = {}
-            records = []
-            for place, line in enumerate(part):
-                record = _record(line, place + 1, asked)
-                if isinstance(record, InvalidRecord):
-                    problems[place], record = record, {}
-                records.append(record)
-            found = {
-                name: [_typed(question, record.get(name)) for record in records] for name, question in asked.items()
-            }
-            yield _encoded(found, repair, problems, list(problems))
-            repair.summary.fraction = fraction()
-
-
-def _record(line: bytes, number: int, asked: Mapping[str, Asked]) -> Any:
+def _record(line: bytes, number: int, asked: Mapping[str, object]) -> Any:
     """Return the entries of a line of JSON, or the problem of the record."""
     if not line.strip():
         return InvalidRecord(number, OBJECT_TEXT)
@@ -229,51 +211,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _typed(question: Asked, value: Any) -> Any:
+def _flag(value: Any) -> Any:
     """Return a value of JSON as an answer: 0 and 1 are truth values too."""
-    if isinstance(question, Flag) and type(value) is int and value in (0, 1):
-        return bool(value)
-    return value
+    return bool(value) if type(value) is int and value in (0, 1) else value
 
 
-def _parquet(path: str, repair: Repair, block: int) -> Iterator[Encoded]:
-    total, done = parquet.number_of_rows(path), 0
-
-    def choose(names: list[str]) -> list[str]:
-        return check_columns(names, _questions(repair))
-
-    for names, columns in parquet.read_columns(path, choose, block):
-        table = importlib.import_module("pyarrow").table(dict(zip(names, columns, strict=True)))
-        encoded = encode_answers(table, repair.schema, entropy=system)
-        repair.summary.clipped += sum(
-            _outside(question, table.column(name)) for name, question in _questions(repair).asked
-        )
-        yield encoded
-        done += encoded.n
-        repair.summary.fraction = done / total
-
-
-def _encoded(columns: Mapping[str, Any], repair: Repair, problems: Problems, whole: Sequence[int]) -> Encoded:
-    """Return the records of parsed columns; ``whole`` are those that have no answers at all, only a problem."""
-    named = dict(_questions(repair).asked)
-    first = next(iter(named))
-    for place in whole:
-        columns[first][place] = _NOTHING  # otherwise a record whose answers are all missing
-    encoded = encode_answers(columns, repair.schema, entropy=system)
-    repair.summary.clipped += sum(_outside(named[name], column) for name, column in columns.items())
-    return encoded.with_problems(problems)
-
-
-_NOTHING = object()  # an answer that no kind of question takes
-
-
-def _outside(question: Asked, column: Any) -> int:
-    """Return how many answers of a column the bounds of a question clip."""
-    if not isinstance(question, Scale | Number):
-        return 0
-    low, high = (
-        (question.edges[0], question.edges[-1]) if isinstance(question, Scale) else (question.low, question.high)
-    )
+def _outside(low: float, high: float, column: Any) -> int:
+    """Return how many answers of a column are outside of the bounds of a question."""
     if isinstance(column, list):
         given = (one for one in column if isinstance(one, int | float) and not isinstance(one, bool))
         return sum(one < low or one > high for one in given)
@@ -288,10 +232,23 @@ def _arrow_numbers(column: Any) -> Any:
     return np.concatenate([np.empty(0), *(floats[~(absent | wrong)] for floats, absent, wrong in parts)])
 
 
-READERS: dict[str, Reader] = {
-    "csv": partial(_csv, ","),
-    "tsv": partial(_csv, "\t"),
-    "jsonl": _json_lines,
-    "parquet": _parquet,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """The reading of answers to one type of question."""
+
+    parsed: Callable[[Sequence[str]], Any]
+    """Returns a column of text as answers; texts that are none stay as they are."""
+    problem: str = ""
+    """The problem of a record with such a text; a choice takes any."""
+    typed: Callable[[Any], Any] = lambda value: value
+    """Returns a value of JSON as an answer."""
+    labels: Callable[[Any], Sequence[str]] = lambda question: ()
+    bounds: Callable[[Any], tuple[float, float]] | None = None
+
+
+_KINDS: dict[type, _Kind] = {
+    Choice: _Kind(parsed=list, labels=lambda question: question.labels),
+    Flag: _Kind(parsed=_truths, problem=CELL_TEXT, typed=_flag),
+    Scale: _Kind(parsed=_numbers, problem=NUMBER_TEXT, bounds=lambda one: (one.edges[0], one.edges[-1])),
+    Number: _Kind(parsed=_numbers, problem=NUMBER_TEXT, bounds=lambda one: (one.low, one.high)),
 }
-"""Readers of surveys by format."""

@@ -1,4 +1,4 @@
-"""Plans, estimates, schemas and lists of labels in files."""
+"""Plans, results, schemas and lists of labels in files."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,7 @@ from hubbub.io.files import PIPE, naming, read_text, write_text
 from hubbub.model.plans import Plan
 from hubbub.model.schema import Schema
 from hubbub.planner import load_plan
-from hubbub.results.counts import Estimate
-from hubbub.results.strings import FORMAT as STRINGS_FORMAT
-from hubbub.results.strings import StringEstimate
-from hubbub.results.surveys import FORMAT as SURVEY_FORMAT
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.results.result import Result
 
 
 def read_plan(path: str) -> Plan:
@@ -27,15 +23,10 @@ def write_plan(plan: Plan, path: str) -> None:
     write_text(path, plan.to_json() + "\n")
 
 
-def read_estimate(path: str) -> Estimate | SurveyEstimate | StringEstimate:
-    """Read an estimate, of labels, of a survey or of strings, from a JSON file that ``hubbub estimate -o`` wrote."""
+def read_result(path: str) -> Result:
+    """Read a result from a JSON file that ``hubbub estimate -o`` wrote, or that a service returned."""
     with naming(path):
-        text = read_text(path)
-        document = parse(text, "the estimate")
-        declared = document.get("format") if isinstance(document, dict) else None
-        if declared == STRINGS_FORMAT:
-            return StringEstimate.from_json(text)
-        return SurveyEstimate.from_json(text) if declared == SURVEY_FORMAT else Estimate.from_json(text)
+        return Result.from_json(read_text(path))
 
 
 def read_schema(path: str) -> Schema:

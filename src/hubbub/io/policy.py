@@ -12,6 +12,8 @@ from hubbub.model.schema import Schema
 from hubbub.pipeline.encoding.encoded import Encoded
 
 OnError = Literal["fail", "skip"]
+Problems = dict[int, InvalidRecord]
+"""Problems of records, by position in a block, from 0."""
 UNKNOWN = "has a label that is not in the schema"
 FIRST = 5
 """Numbers of invalid records that a summary lists."""

@@ -54,6 +54,10 @@ class Kind:
     meaning: str
     keys: Mapping[str, Key]
     make: Callable[..., Question]
+    check: Callable[[Any, Mapping[str, Question]], None] = lambda question, others: None
+    """Raises unless the question fits the others of its file."""
+    refused: str = ""
+    """The noun for it if it cannot be in a cross-table."""
 
     @property
     def all_keys(self) -> dict[str, Key]:
@@ -65,6 +69,14 @@ def _cross(names: Any) -> Cross:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         reject("names", "be a list of the names of questions")
     return Cross(*names)
+
+
+def _check_names(cross: Cross, others: Mapping[str, Question]) -> None:
+    """Raise unless a cross-table names questions of the file that it can combine."""
+    for name in cross.names:
+        refused = KINDS[others[name].kind].refused if name in others else "none"
+        if refused:
+            reject("names", f"be those of choices, flags and scales of the file, but {name!r} is {refused}")
 
 
 KINDS: dict[str, Kind] = {
@@ -99,11 +111,14 @@ KINDS: dict[str, Kind] = {
             "digits": Key("list of integers", "radices of the digits, lowest first; chosen by the planner if left out"),
         },
         Number,
+        refused="a number, which cannot be in a cross-table",
     ),
     "cross": Kind(
         "The cross-table of other questions; people answer those, and it needs no answer.",
         {"names": Key("list of strings", "names of the choices, flags and scales to combine", required=True)},
         _cross,
+        check=_check_names,
+        refused="none",
     ),
 }
 """The kinds of questions in a survey file, by name."""
@@ -127,14 +142,14 @@ class Survey:
     """Importance of the squared error of each question, by name, as :func:`hubbub.plan` takes it; 1 for the others."""
 
     def __post_init__(self) -> None:
-        if not check_type("schema", self.schema, Schema).named:
+        questions = check_type("schema", self.schema, Schema).questions
+        if not questions.named:
             reject("schema", f"be that of a survey, got {self.schema}")
         if not isinstance(self.weights, Mapping):
             reject("weights", f"be a mapping from questions to numbers, not {kind_of(self.weights)}")
-        names = self.schema.questions.names if self.schema.named else ()
         found = {}
         for name, weight in self.weights.items():
-            if name not in names:
+            if name not in questions.names:
                 reject("weights", "name questions of the survey")
             found[name] = check_real(f"weights[{name!r}]", weight, WEIGHT)
         object.__setattr__(self, "weights", MappingProxyType(found))
@@ -158,7 +173,7 @@ class Survey:
                 weights[name] = weight
         for name, question in found.items():
             with _question(name):
-                _check_names(question, found)
+                KINDS[question.kind].check(question, found)
         return cls(Schema.survey(found), weights)
 
 
@@ -206,14 +221,6 @@ def _read(entries: Any) -> tuple[Question, float | None]:
             reject(key, f"be given for the kind {name!r}")
     weight = check_real("weight", entries["weight"], WEIGHT) if "weight" in entries else None
     return kind.make(**{key: value for key, value in entries.items() if key in kind.keys}), weight
-
-
-def _check_names(question: Question, found: Mapping[str, Question]) -> None:
-    """Raise unless a cross-table names questions of the file that it can combine."""
-    for name in question.names if isinstance(question, Cross) else ():
-        if not isinstance(found.get(name), Choice | Flag | Scale):
-            what = "a number, which cannot be in a cross-table" if isinstance(found.get(name), Number) else "none"
-            reject("names", f"be those of choices, flags and scales of the file, but {name!r} is {what}")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@
 - **Parquet**: columns as in CSV, or one column of lists of strings.
 
 Surveys have a column, or an entry, for every question: :mod:`hubbub.io.answers`. Strings that nobody listed are in one
-column, or entry: :mod:`hubbub.io.strings`.
+column, or entry, of text; an empty cell of CSV, a null and a line without text stand for a person without a string.
 
 Text may be compressed by gzip. Records are counted from 1, after the header.
 """
@@ -17,15 +17,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from hubbub.errors import InvalidRecord, check_type, reject
-from hubbub.io import answers, parquet, strings
+from hubbub.io import parquet
+from hubbub.io.answers import AnswersLayout
 from hubbub.io.files import PIPE, naming
-from hubbub.io.policy import Policy, Repair, Summary
+from hubbub.io.policy import Policy, Problems, Repair, Summary
 from hubbub.io.text import batches, csv_rows, json_line, opened
+from hubbub.model.questions.text import Text
 from hubbub.model.schema import Schema
 from hubbub.pipeline.encoding.columns import encode_column, encode_table
 from hubbub.pipeline.encoding.encoded import (
@@ -40,6 +42,7 @@ from hubbub.pipeline.encoding.encoded import (
     missing,
 )
 from hubbub.pipeline.encoding.sequences import encode_sequence, is_text
+from hubbub.pipeline.encoding.strings import encode_strings
 from hubbub.pipeline.records import Collection, stored
 
 Form = Literal["csv", "tsv", "jsonl", "parquet"]
@@ -47,6 +50,7 @@ SEPARATOR = ";"
 """Separates the labels in a cell of text."""
 BLOCK = 1 << 16
 """Records that are read at a time."""
+ENTRY = "must be a string, or an object with the entry that --column names"
 FORMS: dict[str, Form] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -91,21 +95,60 @@ def read_values(
     is updated before each block is returned.
     """
     summary = Summary() if summary is None else check_type("summary", summary, Summary)
-    if check_type("schema", schema, Schema).named:
-        answers.check_options(policy or Policy(), column)
-    if schema.text is not None:
-        strings.check_options(policy or Policy())
-    repair = Repair(policy or Policy(), schema, summary)
-    with naming(path):
-        yield from _collections(path, form or form_of(path), column, block, repair)
+    schema, policy = check_type("schema", schema, Schema), policy or Policy()
+    layout = _layout(schema, policy, summary, column)
+    repair = Repair(policy, schema, summary)
+    try:
+        with naming(path):
+            yield from _collections(path, form or form_of(path), layout, block, repair)
+    except InvalidRecord as error:
+        if layout.hint:
+            error.add_note(layout.hint)
+        raise
 
 
-def _collections(path: str, form: Form, column: str | None, block: int, repair: Repair) -> Iterator[Collection]:
+class Layout(Protocol):
+    """The places of records in a file: the columns that are read, and what a row, an entry or a column means."""
+
+    @property
+    def hint(self) -> str:
+        """Advice about an invalid record, if it is not that of the command line."""
+
+    @property
+    def several_lines(self) -> bool:
+        """True if a cell of CSV may have several lines."""
+
+    def used(self, names: list[str]) -> list[str]:
+        """Return the columns of the file that are read, or raise."""
+
+    def check_header(self, used: list[str]) -> None:
+        """Raise if the header of CSV may be a person's answer."""
+
+    def blank(self, place: int) -> InvalidRecord | None:
+        """Return the problem of an empty line of CSV with one column; None if it is like an empty cell."""
+
+    def rows(self, cells: list[list[str]], used: list[str], problems: Problems) -> Encoded:
+        """Return the records of the cells that are read, row by row; those with problems are empty."""
+
+    def entry(self, line: bytes, place: int) -> Any:
+        """Return the value of a line of JSON, or the problem of the record."""
+
+    def entries(self, values: list[Any], problems: Problems) -> Encoded:
+        """Return the records of such values; those with problems are None."""
+
+    def columns(self, names: list[str], columns: list[Any]) -> Encoded:
+        """Return the records of columns of Arrow."""
+
+
+def _layout(schema: Schema, policy: Policy, summary: Summary, column: str | None) -> Layout:
+    if schema.named:
+        return AnswersLayout(schema, policy, summary, column)
+    return TextLayout(schema.text, policy, column) if schema.text else LabelsLayout(schema, policy, column)
+
+
+def _collections(path: str, form: Form, layout: Layout, block: int, repair: Repair) -> Iterator[Collection]:
     summary, schema, used = repair.summary, repair.schema, 0
-    readers = _READERS if schema.text is None else strings.READERS
-    survey = schema.named
-    blocks = answers.READERS[form](path, repair, block) if survey else readers[form](path, repair, column, block)
-    for encoded in blocks:
+    for encoded in _READERS[form](path, layout, summary, block):
         records = repair(encoded)
         if records is not None and records.n:
             used += records.n
@@ -117,33 +160,15 @@ def _collections(path: str, form: Form, column: str | None, block: int, repair: 
         reject("the file of values", f"contain at least one valid record, but all {summary.rows:,} are invalid")
 
 
-def _choose(names: list[str], schema: Schema, column: str | None, policy: Policy) -> str | None:
-    """Return the name of the column of labels, or None if there is a column for every label."""
-    if len(set(names)) != len(names):
-        reject("columns", "have distinct names")
-    if column is not None:
-        if column not in names:
-            reject("--column", "be the name of a column of the file", column)
-        return column
-    if set(schema.labels) <= set(names):
-        if policy.other is not None:
-            must = "not be given for a file with a column for every label, which has no labels in its cells"
-            reject("--other", must)
-        return None
-    if len(names) != 1:
-        reject("the file", "have one column, or a column for every label; choose one by --column", len(names))
-    return names[0]
-
-
-def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
-    schema = repair.schema
+def _csv(delimiter: str, path: str, layout: Layout, summary: Summary, block: int) -> Iterator[Encoded]:
     with opened(path) as (file, fraction):
-        several_lines = any("\n" in label or "\r" in label for label in schema.labels)
-        width, used = 0, list[int]()
+        width, places = 0, list[int]()
 
         def spans(row: list[str]) -> bool:
-            """Return False if a cell that is read has several lines, but no label does."""
-            return len(row) == width and (several_lines or not any("\n" in row[i] or "\r" in row[i] for i in used))
+            """Return False if a cell that is read has several lines, but no value does."""
+            return len(row) == width and (
+                layout.several_lines or not any("\n" in row[i] or "\r" in row[i] for i in places)
+            )
 
         with contextlib.closing(csv_rows(file, delimiter, spans)) as rows:
             names = next(rows, None)
@@ -153,120 +178,217 @@ def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: i
                 reject("the header of the CSV file", "be properly quoted")
             if not all(map(is_text, names)):
                 reject("the header of the CSV file", "be UTF-8 text")
-            name = _choose(names, schema, column, repair.policy)
-            if column is None and name is not None and set(name.split(SEPARATOR)) <= set(schema.labels):
-                # If it were taken for the header, the first person's answer would be lost.
-                reject(
-                    "the CSV file", "start with a column name, but starts with a label; if it is the name, use --column"
-                )
-            chosen = None if name is None else names.index(name)
-            width, used = len(names), [names.index(label) for label in (schema.labels if name is None else [name])]
+            used = layout.used(names)
+            layout.check_header(used)
+            width, places = len(names), [names.index(name) for name in used]
             for part in batches(rows, block):
-                # A name that is not the caller's may be the answer of a person, if the file has no header.
-                yield _encode_rows(part, names, chosen, column, repair)
-                repair.summary.fraction = fraction()
+                problems: Problems = {}
+                cells = [_cells(row, place, width, layout, problems) for place, row in enumerate(part)]
+                if places != list(range(width)):
+                    cells = [[row[i] for i in places] for row in cells]
+                yield layout.rows(cells, used, problems)
+                summary.fraction = fraction()
 
 
-def _encode_rows(rows: list[Any], names: list[str], chosen: int | None, column: str | None, repair: Repair) -> Encoded:
-    schema, width = repair.schema, len(names)
-    problems: dict[int, InvalidRecord] = {}
-    for place, row in enumerate(rows):
-        if isinstance(row, InvalidRecord):
-            problems[place] = InvalidRecord(place + 1, row.problem)
-        elif len(row) != width:
-            text = f"must have as many columns as the header, {width:,}, got {len(row):,}"
-            problems[place] = missing(place) if not row and width == 1 else InvalidRecord(place + 1, text)
-    for place in problems:
-        rows[place] = [""] * width
-    if chosen is None:
-        return _encode_cells(rows, names, schema).with_problems(problems)
-    values: list[Any] = [row[chosen] for row in rows]
-    if not schema.exclusive:
-        values = [cell.split(SEPARATOR) if cell else [] for cell in values]
-    for place in problems:
-        values[place] = None
-    return encode_sequence(values, schema, other=repair.other, column=column).with_problems(problems)
+def _cells(row: list[str] | InvalidRecord, place: int, width: int, layout: Layout, problems: Problems) -> list[str]:
+    """Return the cells of a row; empty ones for a record with a problem, which is noted."""
+    if isinstance(row, InvalidRecord):
+        problem: InvalidRecord | None = InvalidRecord(place + 1, row.problem)
+    elif len(row) == width:
+        return row
+    elif not row and width == 1:
+        problem = layout.blank(place)
+    else:
+        problem = InvalidRecord(place + 1, f"must have as many columns as the header, {width:,}, got {len(row):,}")
+    if problem is not None:
+        problems[place] = problem
+    return [""] * width
 
 
-def _encode_cells(rows: list[list[str]], names: list[str], schema: Schema) -> Encoded:
-    places = [names.index(label) for label in schema.labels]
-    if places != list(range(len(names))):
-        rows = [[row[place] for place in places] for row in rows]
-    codes = {cell: TRUTH.get(cell.lower(), INVALID) for cell in set(itertools.chain.from_iterable(rows))}
-    cells = np.fromiter(map(codes.__getitem__, itertools.chain.from_iterable(rows)), np.uint8, len(rows) * schema.width)
-    return from_cells(cells.reshape(-1, schema.width), schema)
-
-
-def _json_lines(path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
+def _json_lines(path: str, layout: Layout, summary: Summary, block: int) -> Iterator[Encoded]:
     with opened(path) as (file, fraction):
         for part in batches(file, block):
-            values = [_entry(json_line(line, place + 1), place, repair, column) for place, line in enumerate(part)]
+            values = [layout.entry(line, place) for place, line in enumerate(part)]
             problems = {place: value for place, value in enumerate(values) if isinstance(value, InvalidRecord)}
             for place in problems:
                 values[place] = None
-            encoded = encode_sequence(values, repair.schema, other=repair.other, column=column)
-            yield encoded.with_problems(problems)
-            repair.summary.fraction = fraction()
+            yield layout.entries(values, problems)
+            summary.fraction = fraction()
 
 
-def _entry(value: Any, place: int, repair: Repair, column: str | None) -> Any:
-    """Return the label or labels of a line of JSON, or the problem of the record."""
-    if isinstance(value, InvalidRecord) or value is None:
-        return value
-    if column is not None:
-        if not isinstance(value, Mapping) or column not in value:
-            return InvalidRecord(place + 1, f"must be an object with the entry {column!r}")
-        return value[column]
-    if not isinstance(value, Mapping):
-        return value
-    return _truths(value, place, repair)
-
-
-def _truths(value: Mapping[str, Any], place: int, repair: Repair) -> Any:
-    """Return the labels whose entries are 1 or true."""
-    schema, chosen = repair.schema, []
-    if repair.policy.other is not None:
-        return InvalidRecord(place + 1, "must be a label or a list of labels if --other is given")
-    for label in schema.labels:
-        if label not in value and not any(known in value for known in schema.labels):
-            return InvalidRecord(place + 1, "must be a label, a list of labels, or an object with every label")
-        cell = value.get(label)
-        code = MISSING if is_missing(cell) else INVALID
-        if isinstance(cell, bool | int | str):
-            code = TRUTH.get(str(int(cell) if isinstance(cell, bool) else cell).lower(), INVALID)
-        if code == MISSING:
-            return missing(place, label)
-        if code == INVALID:
-            return InvalidRecord(place + 1, CELL_TEXT, column=label)
-        if code == SET:
-            chosen.append(label)
-    if not schema.exclusive:
-        return chosen
-    return chosen[0] if len(chosen) == 1 else InvalidRecord(place + 1, "must have exactly one label")
-
-
-def _parquet(path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
-    schema = repair.schema
-
-    def choose(names: list[str]) -> list[str]:
-        chosen = _choose(names, schema, column, repair.policy)
-        return list(schema.labels) if chosen is None else [chosen]
-
-    total = parquet.number_of_rows(path)
-    done = 0
-    for names, columns in parquet.read_columns(path, choose, block):
-        if column is None and names == list(schema.labels):
-            encoded = encode_table(columns, schema)
-        else:
-            encoded = encode_column(columns[0], schema, other=repair.other, separator=SEPARATOR, name=column)
+def _parquet(path: str, layout: Layout, summary: Summary, block: int) -> Iterator[Encoded]:
+    total, done = parquet.number_of_rows(path), 0
+    for names, columns in parquet.read_columns(path, layout.used, block):
+        encoded = layout.columns(names, columns)
         yield encoded
         done += encoded.n
-        repair.summary.fraction = done / total
+        summary.fraction = done / total
 
 
-_READERS: dict[str, Callable[[str, Repair, str | None, int], Iterator[Encoded]]] = {
+_READERS: dict[Form, Callable[[str, Layout, Summary, int], Iterator[Encoded]]] = {
     "csv": partial(_csv, ","),
     "tsv": partial(_csv, "\t"),
     "jsonl": _json_lines,
     "parquet": _parquet,
 }
+
+
+def _choose_column(names: list[str], column: str | None, must: str) -> str:
+    """Return the name of the only column that is read: the one that is chosen, or the only one of the file."""
+    if len(set(names)) != len(names):
+        reject("columns", "have distinct names")
+    if column is None:
+        if len(names) != 1:
+            reject("the file", f"{must}; choose one by --column", len(names))
+        return names[0]
+    if column not in names:
+        reject("--column", "be the name of a column of the file", column)
+    return column
+
+
+class LabelsLayout:
+    """A file of labels: one column of labels, or a column of truth values for every label."""
+
+    hint = ""
+
+    def __init__(self, schema: Schema, policy: Policy, column: str | None) -> None:
+        self._schema, self._column, self._one = schema, column, bool(schema.min_set)
+        self._other = policy.index("other", schema)
+        self.several_lines = any("\n" in label or "\r" in label for label in schema.labels)
+
+    def used(self, names: list[str]) -> list[str]:
+        """Return the column of labels, or the columns of all labels."""
+        labels = self._schema.labels
+        if self._column is None and len(set(names)) == len(names) and set(labels) <= set(names):
+            if self._other is not None:
+                must = "not be given for a file with a column for every label, which has no labels in its cells"
+                reject("--other", must)
+            return list(labels)
+        return [_choose_column(names, self._column, "have one column, or a column for every label")]
+
+    def _is_table(self, used: list[str]) -> bool:
+        return self._column is None and used == list(self._schema.labels)
+
+    def check_header(self, used: list[str]) -> None:
+        """Raise if the only column has the name of a label: the first person's answer would be lost."""
+        labels = set(self._schema.labels)
+        if self._column is None and not self._is_table(used) and set(used[0].split(SEPARATOR)) <= labels:
+            must = "start with a column name, but starts with a label; if it is the name, use --column"
+            reject("the CSV file", must)
+
+    def blank(self, place: int) -> InvalidRecord | None:
+        """Return the problem of a record without a value: an empty cell is no label, but a value."""
+        return missing(place)
+
+    def rows(self, cells: list[list[str]], used: list[str], problems: Problems) -> Encoded:
+        """Return the records of rows of CSV."""
+        if self._is_table(used):
+            return _encode_cells(cells, self._schema).with_problems(problems)
+        texts = [row[0] for row in cells]
+        values: list[Any] = list(texts) if self._one else [cell.split(SEPARATOR) if cell else [] for cell in texts]
+        for place in problems:
+            values[place] = None
+        return self.entries(values, problems)
+
+    def entry(self, line: bytes, place: int) -> Any:
+        """Return the label or labels of a line of JSON, or the problem of the record."""
+        value, column = json_line(line, place + 1), self._column
+        if isinstance(value, InvalidRecord) or value is None:
+            return value
+        if column is None:
+            return self._labels(value, place) if isinstance(value, Mapping) else value
+        if not isinstance(value, Mapping) or column not in value:
+            return InvalidRecord(place + 1, f"must be an object with the entry {column!r}")
+        return value[column]
+
+    def _labels(self, value: Mapping[str, Any], place: int) -> Any:
+        """Return the labels whose entries are 1 or true."""
+        schema, chosen = self._schema, []
+        if self._other is not None:
+            return InvalidRecord(place + 1, "must be a label or a list of labels if --other is given")
+        for label in schema.labels:
+            if label not in value and not any(known in value for known in schema.labels):
+                return InvalidRecord(place + 1, "must be a label, a list of labels, or an object with every label")
+            cell = value.get(label)
+            code = MISSING if is_missing(cell) else INVALID
+            if isinstance(cell, bool | int | str):
+                code = TRUTH.get(str(int(cell) if isinstance(cell, bool) else cell).lower(), INVALID)
+            if code == MISSING:
+                return missing(place, label)
+            if code == INVALID:
+                return InvalidRecord(place + 1, CELL_TEXT, column=label)
+            if code == SET:
+                chosen.append(label)
+        if not self._one:
+            return chosen
+        return chosen[0] if len(chosen) == 1 else InvalidRecord(place + 1, "must have exactly one label")
+
+    def entries(self, values: list[Any], problems: Problems) -> Encoded:
+        """Return the records of labels, or of lists of labels."""
+        # A name that is not the caller's may be the answer of a person, if the file has no header.
+        found = encode_sequence(values, self._schema, other=self._other, column=self._column)
+        return found.with_problems(problems)
+
+    def columns(self, names: list[str], columns: list[Any]) -> Encoded:
+        """Return the records of columns of Arrow."""
+        if self._is_table(names):
+            return encode_table(columns, self._schema)
+        return encode_column(columns[0], self._schema, other=self._other, separator=SEPARATOR, name=self._column)
+
+
+def _encode_cells(rows: list[list[str]], schema: Schema) -> Encoded:
+    codes = {cell: TRUTH.get(cell.lower(), INVALID) for cell in set(itertools.chain.from_iterable(rows))}
+    cells = np.fromiter(map(codes.__getitem__, itertools.chain.from_iterable(rows)), np.uint8, len(rows) * schema.width)
+    return from_cells(cells.reshape(-1, schema.width), schema)
+
+
+def _check_options(policy: Policy) -> None:
+    """Raise if options are given that do not apply to strings, which have no labels."""
+    if policy.missing is not None:
+        reject("--missing", "not be given for strings: a person without one counts as such")
+    if policy.other is not None:
+        reject("--other", "not be given for strings, which are not listed")
+
+
+class TextLayout:
+    """A file of strings: one column, or one entry, which ``column`` names if there are several."""
+
+    hint = ""
+    several_lines = True
+
+    def __init__(self, strings: Text, policy: Policy, column: str | None) -> None:
+        _check_options(policy)
+        self._strings, self._column = strings, column
+
+    def used(self, names: list[str]) -> list[str]:
+        """Return the column of strings."""
+        return [_choose_column(names, self._column, "have one column of strings")]
+
+    def check_header(self, used: list[str]) -> None:
+        """Accept any name of a column."""
+
+    def blank(self, place: int) -> InvalidRecord | None:
+        """Return no problem: a line without text is a person without a string."""
+
+    def rows(self, cells: list[list[str]], used: list[str], problems: Problems) -> Encoded:
+        """Return the records of rows of CSV."""
+        return self.entries([row[0] or None for row in cells], problems)
+
+    def entry(self, line: bytes, place: int) -> Any:
+        """Return the string of a line of JSON, or the problem of the record."""
+        value = json_line(line, place + 1)
+        if isinstance(value, InvalidRecord) or (self._column is None and not isinstance(value, Mapping)):
+            return value
+        if self._column is None or not isinstance(value, Mapping) or self._column not in value:
+            return InvalidRecord(place + 1, ENTRY)
+        return value[self._column]
+
+    def entries(self, values: list[Any], problems: Problems) -> Encoded:
+        """Return the records of the entries of lines of JSON."""
+        # Something that is no string gets a problem, which is then replaced.
+        given = [0 if place in problems else value for place, value in enumerate(values)]
+        return encode_strings(given, self._strings, self._column).with_problems(problems)
+
+    def columns(self, names: list[str], columns: list[Any]) -> Encoded:
+        """Return the records of a column of Arrow."""
+        return self.entries(columns[0].to_pylist(), {})

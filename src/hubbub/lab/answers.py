@@ -22,12 +22,13 @@ from hubbub.model.questions.survey import Asked, Question
 from hubbub.model.schema import Schema
 from hubbub.pipeline.records import Collection
 from hubbub.pipeline.reports import Tally
-from hubbub.results.counts import Estimate
-from hubbub.results.cross import CrossEstimate
-from hubbub.results.estimate import estimate, estimate_survey
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import Result
+from hubbub.results.cross import CrossView
+from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import View
+from hubbub.results.scales import ScaleView
+from hubbub.results.strings import StringView
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # confidence level of the tested intervals
@@ -187,35 +188,37 @@ class Figures:
     """True if the intervals that hold for all figures at once cover all of them."""
 
 
-def figures(result: Result, truth: Array, answered: int, level: float = LEVEL) -> Figures:
+def figures(result: View, truth: Array, answered: int, level: float = LEVEL) -> Figures:
     """Return the estimates of a question beside the truth of those who answered, as :func:`true_figures` counts it."""
     match result:
-        case CrossEstimate():
+        case CrossView():
             return figures(result.cells, truth, answered, level)
-        case Estimate():
+        case LabelView():
             low, high = result.interval(level)
             covered = (low <= truth) & (truth <= high)
             low, high = result.interval(level, simultaneous=True)
             return Figures(result.unbiased, covered, bool(((low <= truth) & (truth <= high)).all()))
-        case ScaleEstimate():
+        case ScaleView():
             share = truth / max(answered, 1)
             _, estimated, deviation = result.cdf()
             low, high = result.band(level)
             covered = np.abs(estimated - share) <= NORMAL_95 * deviation + 1e-12
             inside = (low <= share + 1e-12) & (share <= high + 1e-12)
             return Figures(np.cumsum(result.values)[:-1], covered, bool(inside.all()))
-        case NumberEstimate():
+        case NumberView():
             total = result.question.low * answered + result.range * float(truth[0])
             low_end, high_end = result.sum.interval(level)
             slack = 1e-9 * (abs(total) + result.range)
             held = low_end - slack <= total <= high_end + slack
             return Figures(np.array([result.total]), np.array([held]), held)
+        case StringView():
+            raise InvalidInput("the result must be one of labels or of a survey")
     assert_never(result)
 
 
-def results(one: Tally, plan: Plan) -> Mapping[str, Result]:
+def results(one: Tally, plan: Plan) -> Mapping[str, View]:
     """Return the estimate of every question; that of a schema of labels has no name."""
+    found = estimate(one, plan)
     if not plan.schema.named:
-        return {"": estimate(one, plan)}
-    found = estimate_survey(one, plan)
+        return {"": found.question}
     return {name: found[name] for name in plan.schema.questions.names}

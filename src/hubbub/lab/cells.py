@@ -22,7 +22,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.documents import Fields, Json, canonical, spell
 from hubbub.errors import BatchTooSmall, check_choice, check_whole, reject
 from hubbub.lab.answers import LEVEL, decoded, draw_answers, encoded, figures, results, true_figures
-from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of
+from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of, kinds_of
 from hubbub.lab.populations import GivenPopulation, Population, string_counts
 from hubbub.lab.simulation import left_by_records, left_of, tallies_by_counts, tallies_by_records
 from hubbub.mechanisms.chances import drawn_by, table
@@ -152,7 +152,13 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
         return "records" if 8 * repetitions * n * plan.payload <= AFFORDABLE else "counts"
     parts = columns(plan)
     sent, each = (protocol.k * n, schema.width) if len(parts) == 1 else (n * plan.payload_messages, SURVEY_WORK)
-    drawn = sum(fakes_of(one.noise).work(n, one.schema, protocol.release) for one in parts)
+    drawn = 0.0
+    for one in parts:
+        source = fakes_of(one.noise)
+        drawn += source.expected(n, one.schema, protocol.release)
+        if isinstance(source, ShufflerFakes):
+            # It draws the number of each category exactly, which costs as much as a thousand bits.
+            drawn += 1000 * kinds_of(one.schema, protocol.release)
     return "records" if repetitions * (sent + drawn) * each <= AFFORDABLE else "counts"
 
 
@@ -389,7 +395,7 @@ def _excess(plan: Plan, n: int, *, exact: bool) -> float:
     Fourth cumulants add up, and a fake with the bit shows it with probability p after its flip.
     """
     protocol, schema = plan.protocol, plan.schema
-    drawn = [law.distribution for law in map(fakes_of, protocol.noise) if isinstance(law, ShufflerFakes)]
+    drawn = [source.distribution for source in map(fakes_of, protocol.noise) if isinstance(source, ShufflerFakes)]
     if not drawn or not exact:
         return LAPLACE_EXCESS if drawn else 0.0
     fakes = drawn[0]

@@ -21,8 +21,8 @@ from hubbub.report.charts import number
 from hubbub.report.html import render
 from hubbub.report.report import Facts, Figure, Report, Section, Steps, Table
 from hubbub.report.rows import bar_chart, bars_of, error_chart, plans_chart
-from hubbub.results.counts import Estimate
 from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
 
 PAGES = (
     "a search engine", "news", "mail", "videos", "an encyclopedia", "a social network", "a shop", "the weather",
@@ -41,7 +41,7 @@ class Demonstration:
     plan: Plan  # the most precise one that randomizes every record on its device and trusts the shuffling alone
     central: float  # standard error of a trusted server
     truth: NDArray[np.int64]
-    estimate: Estimate
+    estimate: LabelView
     messages: int  # received by the shuffler
     released: int  # released by the shuffler, including its fakes
     half: Guarantee  # the guarantee that remains if half of the users are compromised
@@ -89,7 +89,7 @@ def demonstrate(
     progress("shuffling")
     shuffled = shuffle(reports, entropy=entropy)
     progress("estimating")
-    found = estimate(tally(shuffled), plan)
+    found = estimate(tally(shuffled), plan).question
     progress("attacking")
     return Demonstration(
         budget=budget,

@@ -1,4 +1,4 @@
-"""What differs by mechanism in simulations and audits: the columns of a plan, and the fakes among their messages.
+"""The columns of a plan and the fakes among their messages: all that differs by mechanism in the laboratory.
 
 A plan collects columns: the whole record of a schema of bits, otherwise every attribute by itself, each with one noise.
 Fakes are a fixed number, or drawn by every user, or drawn by the shuffler for each category.
@@ -7,10 +7,10 @@ Fakes are a fixed number, or drawn by every user, or drawn by the shuffler for e
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from hubbub.errors import check_memory
 from hubbub.lab.audit.statistics import binomial_p, poisson_p
@@ -20,6 +20,7 @@ from hubbub.model.protocol import GRID, Fakes, Noise
 from hubbub.model.schema import Schema
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
+from hubbub.numeric.population import poisson
 from hubbub.pipeline.shuffle import legal_records
 
 Numbers = NDArray[np.int64]
@@ -62,46 +63,29 @@ def columns(plan: Plan) -> list[Column]:
 class FixedFakes:
     """A fixed number of uniform fakes in a batch, of which every device adds its share."""
 
-    number: int
-    distribution: None = None
+    fixed: int
 
     @property
     def among(self) -> bool:
         """True if users' fakes are among the messages of a client."""
-        return self.number > 0
+        return self.fixed > 0
 
-    def share(self, n: int, people: int) -> int:
-        """Return the fakes of n devices out of all people of a batch."""
-        return self.number * n // people
-
-    def expected(self, n: int, kinds: int) -> float:
-        """Return the expected number in a batch of n people with this many kinds of messages."""
-        return float(self.number)
-
-    def work(self, n: int, schema: Schema, release: str) -> float:
-        """Return the cost of drawing them in a batch of n people, in messages."""
-        return self.number
-
-    def sent(self, declared: int, values: int, *, linked: bool) -> tuple[float, float]:
-        """Return the mean and the variance of the number among the messages of that many values."""
-        return float(declared), 0.0
+    def expected(self, n: int, schema: Schema, release: str) -> float:
+        """Return the expected number in a batch of n people."""
+        return float(self.fixed)
 
     def with_bit(self, n: int, chance: float) -> Distribution:
         """Return the distribution of the number that shows one bit, by this probability each."""
-        return binomial(self.number, chance)
+        return binomial(self.fixed, chance)
 
     def legal(self, sent: int, own: int, n: int, people: int) -> tuple[bool, str]:
         """Return True if n people can send this many messages, ``own`` of them for records, and what is legal."""
-        m, share = self.number, self.share(n, people)
+        m, share = self.fixed, self.fixed * n // people
         return sent - own in {m, share, -(-m * n // people)}, f"{own} and {share} or {m} fake" if m else f"{own}"
 
     def draw(self, n: int, schema: Schema, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
         """Draw how many fakes have each bit before flips, and how many there are, by repetition."""
-        return _uniform(np.full(times, self.number, np.int64), schema, rng)
-
-    def add(self, shape: tuple[int, ...], rng: Rng) -> Numbers:
-        """Draw what the shuffler adds to the messages of each bit."""
-        return np.zeros(shape, np.int64)
+        return _uniform(np.full(times, self.fixed, np.int64), schema, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +93,19 @@ class UserFakes:
     """Uniform fakes, of which every user draws a number; the methods are those of :class:`FixedFakes`."""
 
     distribution: Fakes
-    among: bool = True
+    fixed: ClassVar[int] = 0
+    among: ClassVar[bool] = True
 
-    def share(self, n: int, people: int) -> int:
-        """Return 0: nothing is known in advance."""
-        return 0
-
-    def expected(self, n: int, kinds: int) -> float:
+    def expected(self, n: int, schema: Schema, release: str) -> float:
         """Return the expected number in a batch of n people."""
         return self.distribution.mean * n
-
-    def work(self, n: int, schema: Schema, release: str) -> float:
-        """Return the cost of drawing them, in messages."""
-        return n * self.distribution.mean
-
-    def sent(self, declared: int, values: int, *, linked: bool) -> tuple[float, float]:
-        """Return mean and variance of the number; whole messages show it, split bits do not."""
-        if linked:
-            return float(declared), 0.0
-        return values * self.distribution.mean, values * self.distribution.variance
 
     def with_bit(self, n: int, chance: float) -> Distribution:
         """Return the distribution of the number that shows one bit."""
         drawn = self.distribution
         if drawn.distribution == "binomial":
             return binomial(n * drawn.shift, drawn.scale * chance)
-        mean = n * drawn.scale * chance
-        number = np.arange(math.ceil(mean + 12 * math.sqrt(mean) + 40))
-        return Distribution(0, np.exp(number * math.log(mean) - mean - gammaln(number + 1)))
+        return poisson(n * drawn.scale * chance)
 
     def p(self, totals: ArrayLike, users: ArrayLike) -> NDArray[np.float64]:
         """Return the p-values of the numbers that so many users drew together."""
@@ -159,33 +128,18 @@ class UserFakes:
             return _uniform(rng.binomial(n * drawn.shift, drawn.scale, times), schema, rng)
         return _uniform(rng.poisson(n * drawn.scale, times), schema, rng)
 
-    def add(self, shape: tuple[int, ...], rng: Rng) -> Numbers:
-        """Return zeros: the shuffler adds nothing."""
-        return np.zeros(shape, np.int64)
-
 
 @dataclass(frozen=True, slots=True)
 class ShufflerFakes:
     """Fakes of which the shuffler draws a number for each category; the methods are those of :class:`FixedFakes`."""
 
     distribution: Fakes
-    among: bool = False
+    fixed: ClassVar[int] = 0
+    among: ClassVar[bool] = False
 
-    def share(self, n: int, people: int) -> int:
-        """Return 0: devices add none."""
-        return 0
-
-    def expected(self, n: int, kinds: int) -> float:
-        """Return the expected number in a batch with this many kinds of messages."""
-        return self.distribution.mean * kinds
-
-    def work(self, n: int, schema: Schema, release: str) -> float:
-        """Return the cost of drawing them; the number of each category is drawn exactly, like a thousand bits."""
-        return kinds_of(schema, release) * (self.distribution.mean + 1000)
-
-    def sent(self, declared: int, values: int, *, linked: bool) -> tuple[float, float]:
-        """Return zeros: devices add none."""
-        return float(declared), 0.0
+    def expected(self, n: int, schema: Schema, release: str) -> float:
+        """Return the expected number in a batch."""
+        return self.distribution.mean * kinds_of(schema, release)
 
     def with_bit(self, n: int, chance: float) -> Distribution:
         """Return the distribution of the number that the shuffler adds to one bit."""
@@ -208,7 +162,7 @@ class ShufflerFakes:
         return clear, numbers.sum(axis=1)
 
     def add(self, shape: tuple[int, ...], rng: Rng) -> Numbers:
-        """Draw what the shuffler adds to the messages of each bit."""
+        """Draw a number for each of so many categories."""
         return draw_from(self.distribution.pmf, shape, rng)
 
 
@@ -221,15 +175,15 @@ def kinds_of(schema: Schema, release: str) -> int:
     return schema.size if release == "records" else schema.width
 
 
-FakesLaw = FixedFakes | UserFakes | ShufflerFakes
+AnyFakes = FixedFakes | UserFakes | ShufflerFakes
 _DRAWN: dict[str, type[UserFakes] | type[ShufflerFakes]] = {"users": UserFakes, "shuffler": ShufflerFakes}
 
 
-def fakes_of(noise: Noise) -> FakesLaw:
+def fakes_of(noise: Noise) -> AnyFakes:
     """Return what is known of the fakes of a noise.
 
     >>> fakes_of(Noise(0.1)), fakes_of(Noise(0.1, Fakes.laplace(2.0, 25))).among
-    (FixedFakes(number=0, distribution=None), False)
+    (FixedFakes(fixed=0), False)
     """
     return FixedFakes(noise.m) if isinstance(noise.m, int) else _DRAWN[noise.m.by](noise.m)
 

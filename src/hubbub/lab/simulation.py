@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy
 from hubbub.errors import BatchTooSmall, check_type, check_whole, reject
-from hubbub.lab.mechanisms import Column, columns, fakes_of
+from hubbub.lab.mechanisms import Column, ShufflerFakes, columns, fakes_of
 from hubbub.lab.populations import Rng, draw_from, generator
 from hubbub.mechanisms.chances import drawn_by
 from hubbub.model.plans import Plan
@@ -73,21 +73,21 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
-    step, fakes = max(1, _CELLS // width), plan.protocol.fixed_fakes
+    step, fakes, parts = max(1, _CELLS // width), plan.protocol.fixed_fakes, columns(plan)
     while left:
         now = min(step, left)
         left -= now
-        counts, messages = _draw(true.astype(np.int64), n, plan, now, rng)
+        counts, messages = _draw(true.astype(np.int64), n, plan, parts, now, rng)
         counts.setflags(write=False)
         for row, total in zip(counts, messages.tolist(), strict=True):
             yield Tally(plan=plan.id, n=n, fakes=fakes, messages=total, batches=1, smallest_batch=n, counts=row)
 
 
-def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+def _draw(true: Numbers, n: int, plan: Plan, parts: list[Column], times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw a row of counts and the total number of messages for each repetition."""
     draw, k = _RELEASED[plan.protocol.release], plan.protocol.k
-    parts = [draw(one.of(true), n, one, k, times, rng) for one in columns(plan)]
-    counts, messages = (list(part) for part in zip(*parts, strict=True))
+    drawn = [draw(one.of(true), n, one, k, times, rng) for one in parts]
+    counts, messages = (list(part) for part in zip(*drawn, strict=True))
     return np.concatenate(counts, axis=1), np.asarray(sum(messages), np.int64)
 
 
@@ -99,11 +99,12 @@ def _records(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng
 
 def _bits(true: Numbers, n: int, column: Column, k: int, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw the counts of split bits, each of which is a message."""
-    law, shape = fakes_of(column.noise), (times, true.size)
-    clear, fakes = np.zeros(shape, np.int64), np.zeros(times, np.int64)
-    if law.among:
-        clear, fakes = law.draw(n, column.schema, times, rng)
-    counts = _flipped(k * true + clear, k * n + fakes, column.noise.q, rng) + law.add(shape, rng)
+    source, shape = fakes_of(column.noise), (times, true.size)
+    if isinstance(source, ShufflerFakes):
+        own = np.broadcast_to(k * true, shape)
+        counts = _flipped(own, np.full(times, k * n), column.noise.q, rng) + source.add(shape, rng)
+        return counts, counts.sum(axis=1)
+    counts, _ = _records(true, n, column, k, times, rng)
     return counts, counts.sum(axis=1)
 
 

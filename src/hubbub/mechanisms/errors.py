@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from hubbub.errors import NON_NEGATIVE, check_real, check_type, reject
 from hubbub.mechanisms.design import effects, mean_square
+from hubbub.mechanisms.mechanism import label_mechanisms
 from hubbub.model.plans import Plan
-from hubbub.model.protocol import Noise, Protocol
+from hubbub.model.protocol import Protocol
 from hubbub.model.questions import Cross, Number, Scale
 from hubbub.model.schema import Schema
-from hubbub.numeric.estimation import category_variance
 
 LEAST_VARIANCE = 1e-12
 """Variance of the counts of an attribute below which they are taken as exact: a tiny scale has none in doubles."""
@@ -36,34 +36,9 @@ class QuestionError:
             check_real(name, getattr(self, name), NON_NEGATIVE)
 
 
-def answer_variance(noise: Noise, size: int, n: int, *, category: bool, batches: int = 1) -> float:
-    """Return s² of the counts of one attribute of n people, whose covariance is s²·(I − J/size): their sum is known.
-
-    Randomized response among more than two categories has a variance that depends on the data; this is its maximum.
-
-    >>> from hubbub.model.protocol import Fakes
-    >>> answer_variance(Noise(m=Fakes.poisson(0.5)), 5, 1000, category=False)
-    100.0
-    >>> answer_variance(Noise(0.25), 2, 300, category=True)
-    450.0
-    """
-    if noise.shuffler_fakes is not None:
-        return batches * noise.shuffler_fakes.variance
-    if noise.user_fakes is not None:
-        return n * noise.user_fakes.mean / size
-    if not category:
-        return n * noise.q * (1 - noise.q) / (1 - 2 * noise.q) ** 2
-    if noise.q * size >= 1:
-        reject("q", f"be below 1/{size} for an attribute of {size} categories", noise.q)
-    return float(category_variance([0, n], n, noise.q, size).max()) * size / (size - 1)
-
-
 def answer_variances(schema: Schema, protocol: Protocol, n: int, *, batches: int = 1) -> list[float]:
-    """Return s² of every attribute of a survey."""
-    return [
-        answer_variance(noise, one.size, n, category=protocol.sends_category, batches=batches)
-        for one, noise in zip(schema.attributes, protocol.noise, strict=True)
-    ]
+    """Return s² of every attribute of a survey of n people; its largest value where it depends on the data."""
+    return [one.variance(n, batches) for one in label_mechanisms(protocol, schema)]
 
 
 def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[QuestionError, ...]:
@@ -71,7 +46,7 @@ def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questi
 
     The rounding of numbers adds at most half a step to each of them, independently; its share is included.
 
-    >>> from hubbub.model.protocol import Fakes
+    >>> from hubbub.model.protocol import Fakes, Noise
     >>> from hubbub.model.questions import Choice, Flag
     >>> survey = Schema.survey({"colour": Choice(["red", "green", "blue"]), "dark mode": Flag()})
     >>> for one in predicted_errors(survey, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), 1000):
@@ -124,6 +99,7 @@ def rms_error(schema: Schema, variances: Sequence[float], n: int, weights: Mappi
 def survey_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     """Return the root mean square of the errors of all questions, in people (or ranges): one figure for a survey.
 
+    >>> from hubbub.model.protocol import Noise
     >>> from hubbub.model.questions import Flag
     >>> round(survey_stderr(Schema.survey({"a": Flag(), "b": Flag()}), Protocol.survey([Noise(0.1)] * 2), 1000), 3)
     8.385

@@ -12,7 +12,8 @@ from scipy.special import ndtr
 from hubbub.documents import Fields, Json, legal
 from hubbub.errors import WireError, reject
 from hubbub.mechanisms.errors import survey_stderr
-from hubbub.model.protocol import Fakes, Protocol
+from hubbub.mechanisms.response import Response
+from hubbub.model.protocol import Fakes, Noise, Protocol
 from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
@@ -223,8 +224,7 @@ def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | N
     """
     q, k = protocol.q, protocol.k
     if protocol.sends_category:
-        empty, one = category_variance([0, 1], n, q, schema.width).tolist()
-        return CountNoise(variance=empty, gain=1 - schema.width * q, growth=one - empty, flip=q)
+        return Response(schema.columns[0], protocol.only).count_noise(n, 0.0, 1)
     assert fakes is not None
     gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
     kept = protocol.shuffler_fakes is not None or flips + fakes.variance <= WIDEST**2
@@ -435,6 +435,23 @@ def total_noise(
     # Flips of those who have the label move the possible errors by a message.
     slack = 0.5 if alike else fine / 2
     return _error(error, gain * fine / part if found else gain, found, among_others(full), slack)
+
+
+@functools.lru_cache(64)
+def column_noise(noise: Noise, size: int, n: int, variance: float, gain: float, batches: int) -> CountNoise:
+    """Return the error s²·(1 − 1/d) of one count of a column of d labels of which everybody has one, with its tails.
+
+    ``gain`` messages show each person; the number of users' fakes is known, so that their mean is, too.
+    """
+    error = variance * (1 - 1 / size)
+    if batches == 0 or (noise.shuffler_fakes is None and gain**2 * variance > WIDEST**2):
+        return CountNoise(variance=error, gain=gain)
+    if noise.user_fakes is not None:
+        known = users_shown(variance, error)
+        return CountNoise(variance=error, distribution=known, centre=variance, slack=1e-6)
+    if noise.shuffler_fakes is None:
+        return flip_noise(size, n, noise.q, variance, gain)
+    return total_noise(size, variance, gain, drawn_sum(noise.shuffler_fakes, 0.0, batches), alike=True)
 
 
 def _stretched(one: Distribution, times: int) -> Distribution:

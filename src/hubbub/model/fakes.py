@@ -5,9 +5,9 @@ Devices use this module too, so it loads numpy only for tables of probabilities.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from hubbub.documents import Fields, Json, legal
+from hubbub.documents import Document, Whole
 from hubbub.errors import Interval, check_choice, check_memory, check_real, check_whole, reject
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _SCALES: dict[DistributionName, Interval] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fakes:
+class Fakes(Document):
     """The distribution of a random number of fakes.
 
     Drawn by each user, as records uniform over the legal ones: :meth:`binomial`, :meth:`poisson`. Drawn by the
@@ -38,9 +38,9 @@ class Fakes:
     """
 
     distribution: DistributionName
-    scale: float
+    scale: Annotated[float, Interval(0.0, 2.0**30, open_low=True)]
     """Rate of a Poisson, probability of a binomial, scale parameter of a Laplace or Gaussian distribution."""
-    shift: int
+    shift: Annotated[int, Whole(0, MAX_SHIFT)]
     """Trials of a binomial distribution; centre of a Laplace or Gaussian distribution."""
 
     def __post_init__(self) -> None:
@@ -125,14 +125,3 @@ class Fakes:
 
         pmf = self.pmf
         return float(portable.dot(np.prod([np.arange(pmf.size) - centre] * power, axis=0), pmf))
-
-    @classmethod
-    def from_document(cls, value: Json, what: str) -> Self:
-        """Read the distribution of the fakes from a JSON object."""
-        read = Fields(value, what, "distribution", "scale", "shift")
-        with legal(what):
-            name = check_choice("distribution", read.text("distribution"), tuple(_SCALES))
-            return cls(distribution=_DISTRIBUTIONS[name], scale=read.real("scale"), shift=read.whole("shift"))
-
-
-_DISTRIBUTIONS: dict[str, DistributionName] = {name: name for name in _SCALES}

@@ -13,6 +13,7 @@ from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, ch
 from hubbub.model.curves import PrivacyCurve
 from hubbub.model.privacy import Basis, Guarantee, Odds, Total, guess_rate
 from hubbub.model.protocol import Fakes, Noise, Protocol
+from hubbub.model.questions import Column
 from hubbub.model.releases import PEOPLE
 from hubbub.model.schema import Schema
 
@@ -108,16 +109,8 @@ class Plan:
 
         :func:`hubbub.cost` gives the fixed number of messages that the services send instead.
         """
-        protocol, schema = self.protocol, self.schema
-        if protocol.sends_strings:
-            return 1.0
-        if schema.named:
-            each = zip(schema.attributes, protocol.noise, strict=True)
-            return math.fsum(_answer_messages(noise, one.size, protocol.sends_bits) for one, noise in each)
-        q = protocol.q
-        own = protocol.k * (schema.max_set * (1 - 2 * q) + schema.width * q if protocol.sends_bits else 1)
-        fakes = protocol.user_fakes.mean if protocol.user_fakes else protocol.fixed_fakes / self.n
-        return own + fakes * (schema.width * (q + (1 - 2 * q) * schema.density) if protocol.sends_bits else 1)
+        each = zip(self.schema.columns, self.protocol.noise, strict=True)
+        return math.fsum(_column_messages(column, noise, self.protocol, self.n) for column, noise in each)
 
     @property
     def payload_bytes(self) -> float:
@@ -207,11 +200,14 @@ class Plan:
         return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g}{rounds})"
 
 
-def _answer_messages(noise: Noise, size: int, bits: bool) -> float:
-    """Return the expected messages of one user for one attribute of a survey."""
-    if noise.user_fakes is not None:
-        return 1 + noise.user_fakes.mean
-    return 1 + (size - 2) * noise.q if bits else 1
+def _column_messages(column: Column, noise: Noise, protocol: Protocol, n: int) -> float:
+    """Return the expected messages of one user for one column, with the most labels that a record has."""
+    fakes = noise.user_fakes.mean if noise.user_fakes else noise.fixed_fakes / n
+    if not protocol.sends_bits:
+        return protocol.k + fakes
+    q, width = noise.q, column.size
+    own = column.max_set * (1 - 2 * q) + width * q
+    return protocol.k * own + (fakes * (width * (q + (1 - 2 * q) * column.density)) if fakes else 0.0)
 
 
 def check_protocol(protocol: Protocol, schema: Schema) -> None:

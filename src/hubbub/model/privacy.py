@@ -1,22 +1,13 @@
 """Privacy budgets and guarantees: ``Budget``, ``Guarantee``, and the ``Basis`` and ``Assumptions`` of a guarantee."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 from enum import StrEnum
-from typing import Literal, NoReturn, Self
+from typing import Annotated, Literal, NoReturn
 
-from hubbub.documents import Fields, Json, legal, spell
-from hubbub.errors import (
-    PROBABILITY,
-    Interval,
-    check_choice,
-    check_epsilon,
-    check_real,
-    check_type,
-    check_whole,
-    reject,
-)
+from hubbub.documents import OPTIONAL, Document, Whole, check_fields
+from hubbub.errors import NON_NEGATIVE, PROBABILITY, Interval, check_type, check_whole, reject
 
 NEARLY_CERTAIN = 0.99
 """Success rate from which on the digits of what is missing to certainty count."""
@@ -73,66 +64,35 @@ class Basis(StrEnum):
         reject("value", "be 'exact' or 'proven'", value)
 
 
-ODDS = ("round", "total", "local", "local_total")
 HALF = Interval(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Document):
     """A target: (ε,δ)-differential privacy for the replacement of one record; δ = 0 asks for pure privacy.
 
     >>> Budget(1.0, 1e-6)
     Budget(epsilon=1.0, delta=1e-06)
     """
 
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, BUDGET_DELTA))
-
-    @classmethod
-    def from_document(cls, value: Json, what: str = "the budget") -> Self:
-        """Read a budget from a JSON object."""
-        read = Fields(value, what, "epsilon", "delta")
-        with legal(what):
-            return cls(read.real("epsilon"), read.real("delta"))
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the budget as a JSON object."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
+    epsilon: Annotated[float, NON_NEGATIVE]
+    delta: Annotated[float, BUDGET_DELTA]
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class Total(Document):
     """The (ε, δ) of several collections together; ε is infinite if no bound is proven.
 
     >>> Total(1.5, 1e-6)
     Total(epsilon=1.5, delta=1e-06)
     """
 
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, LIMIT))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, PROBABILITY))
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the total as a JSON object."""
-        return {"epsilon": spell(self.epsilon), "delta": self.delta}
-
-    @classmethod
-    def from_document(cls, value: Json, what: str = "the total") -> Self:
-        """Read a total from a JSON object."""
-        read = Fields(value, what, "epsilon", "delta")
-        with legal(what):
-            return cls(read.limit("epsilon"), read.real("delta"))
+    epsilon: Annotated[float, LIMIT]
+    delta: Annotated[float, PROBABILITY]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Odds:
+class Odds(Document):
     """Certified success rates of the best guess between two equally likely answers of one person, all else known.
 
     ½(1 + δ(0)) by the plan's own curve at its honest fraction, where any plan with the same ε may allow up to
@@ -142,29 +102,14 @@ class Odds:
     0.55
     """
 
-    round: float
+    round: Annotated[float, HALF]
     """From one round."""
-    total: float
+    total: Annotated[float, HALF]
     """From all rounds together."""
-    local: float
+    local: Annotated[float, HALF]
     """From one round, if shuffler and analyzer collude."""
-    local_total: float
+    local_total: Annotated[float, HALF]
     """From all rounds, if they do."""
-
-    def __post_init__(self) -> None:
-        for name in ODDS:
-            object.__setattr__(self, name, check_real(name, getattr(self, name), HALF))
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the rates as a JSON object."""
-        return {name: getattr(self, name) for name in ODDS}
-
-    @classmethod
-    def from_document(cls, value: Json, what: str = "the odds") -> Self:
-        """Read the rates from a JSON object."""
-        read = Fields(value, what, *ODDS)
-        with legal(what):
-            return cls(**{name: read.real(name) for name in ODDS})
 
 
 def guess_rate(delta: float) -> float:
@@ -179,10 +124,10 @@ def guess_rate(delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assumptions:
+class Assumptions(Document):
     """The conditions under which a guarantee holds: who must be honest, and what the analyzer sees."""
 
-    honest: int
+    honest: Annotated[int, Whole(1)]
     """Users who follow the protocol, including the protected one; the others may collude with the analyzer."""
     shuffler: bool
     """True if the shuffler must be honest: permute the messages and keep the order secret."""
@@ -190,21 +135,12 @@ class Assumptions:
     """True if the shuffler must also draw its fakes as planned and keep their number secret."""
     view: str
     """Description of the analyzer's view."""
-    collusion_epsilon: float
+    collusion_epsilon: Annotated[float, LIMIT]
     """Pure ε of everything one user sent, if shuffler and analyzer collude; ∞ for clear records."""
-    count_epsilon: float
+    count_epsilon: Annotated[float, LIMIT]
     """Pure ε of the *number* of messages one user sent, which the shuffler sees unless uploads are padded."""
-    relay: bool = False
+    relay: Annotated[bool, OPTIONAL] = False
     """True if a relay must keep the senders from the shuffler, which sees which messages are equal."""
-
-    def __post_init__(self) -> None:
-        check_whole("honest", self.honest, 1)
-        check_type("shuffler", self.shuffler, bool)
-        check_type("fakes", self.fakes, bool)
-        check_type("view", self.view, str)
-        check_real("collusion_epsilon", self.collusion_epsilon, LIMIT)
-        check_real("count_epsilon", self.count_epsilon, LIMIT)
-        check_type("relay", self.relay, bool)
 
     @property
     def trust(self) -> TrustModel:
@@ -329,102 +265,36 @@ class Assumptions:
             else f"{rounds * self.collusion_epsilon:.3g} for all {rounds:,} rounds, {each} per round"
         )
 
-    def to_document(self) -> dict[str, Json]:
-        """Return the assumptions as a JSON object, with ``relay`` only where one is needed."""
-        return {key: spell(value) for key, value in asdict(self).items() if key != "relay" or value}
-
-    @classmethod
-    def from_document(cls, value: Json, what: str = "the assumptions") -> Self:
-        """Read assumptions from a JSON object."""
-        keys = ("honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon")
-        relay = isinstance(value, dict) and "relay" in value
-        read = Fields(value, what, *keys, *(["relay"] if relay else []))
-        with legal(what):
-            if relay and not read.truth("relay"):
-                reject("relay", "be True or left out", False)
-            return cls(
-                honest=read.whole("honest"),
-                shuffler=read.truth("shuffler"),
-                fakes=read.truth("fakes"),
-                view=read.text("view"),
-                collusion_epsilon=read.limit("collusion_epsilon"),
-                count_epsilon=read.limit("count_epsilon"),
-                relay=relay,
-            )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee:
+class Guarantee(Document):
     """(ε,δ)-differential privacy for the replacement of one record of a collection of n.
 
     ``lower_bound`` is what the best known attack attains for the parameter that was solved for: no guarantee with a
     smaller value exists.
     """
 
-    epsilon: float
-    delta: float
-    lower_bound: float
+    epsilon: Annotated[float, LIMIT]
+    delta: Annotated[float, PROBABILITY]
+    lower_bound: Annotated[float, LIMIT]
     solved: Literal["epsilon", "delta"]
     basis: Basis
     method: str
-    n: int
+    n: Annotated[int, Whole(1)]
     assumptions: Assumptions
-    unshuffled: int = 0
+    unshuffled: Annotated[int, Whole(), OPTIONAL] = 0
     """People among those who were counted whose messages nobody shuffled, although the plan relies on that; if there
     are any, the figures are those of everybody's own noise alone. 0 in a plan."""
 
     def __post_init__(self) -> None:
-        check_real("epsilon", self.epsilon, LIMIT)
-        check_real("delta", self.delta, PROBABILITY)
-        check_real("lower_bound", self.lower_bound, LIMIT)
-        check_choice("solved", self.solved, ("epsilon", "delta"))
-        check_type("basis", self.basis, Basis)
-        check_type("method", self.method, str)
-        check_type("assumptions", self.assumptions, Assumptions)
-        check_whole("n", self.n, 1)
-        if check_whole("unshuffled", self.unshuffled) and self.assumptions.shuffler:
+        check_fields(self)
+        if self.unshuffled and self.assumptions.shuffler:
             reject("unshuffled", "be 0 for a guarantee that rests on a shuffler", self.unshuffled)
 
     def meets(self, budget: Budget) -> bool:
         """Return True if this guarantee implies the budget."""
         check_type("budget", budget, Budget)
         return self.epsilon <= budget.epsilon and self.delta <= budget.delta
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the guarantee as a JSON object."""
-        return {
-            "epsilon": spell(self.epsilon),
-            "delta": self.delta,
-            "lower_bound": spell(self.lower_bound),
-            "solved": self.solved,
-            "basis": self.basis.value,
-            "method": self.method,
-            "n": self.n,
-            "assumptions": self.assumptions.to_document(),
-            **({"unshuffled": self.unshuffled} if self.unshuffled else {}),
-        }
-
-    @classmethod
-    def from_document(cls, value: Json, what: str = "the guarantee") -> Self:
-        """Read a guarantee from a JSON object."""
-        keys = ("epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions")
-        mixed = isinstance(value, dict) and "unshuffled" in value
-        read = Fields(value, what, *keys, *(["unshuffled"] if mixed else []))
-        with legal(what):
-            basis = check_choice("basis", read.text("basis"), tuple(one.value for one in Basis))
-            return cls(
-                epsilon=read.limit("epsilon"),
-                delta=read.real("delta"),
-                lower_bound=read.limit("lower_bound"),
-                solved="delta"
-                if check_choice("solved", read["solved"], ("epsilon", "delta")) == "delta"
-                else "epsilon",
-                basis=Basis(basis),
-                method=read.text("method"),
-                n=read.whole("n"),
-                assumptions=Assumptions.from_document(read["assumptions"], f"the assumptions of {what}"),
-                unshuffled=check_whole("unshuffled", read.whole("unshuffled"), 1) if mixed else 0,
-            )
 
     @property
     def note(self) -> str:

@@ -166,11 +166,7 @@ class Schema:
         """
         if self.text is not None:
             reject("the schema", "have labels, to count its legal records")
-        if self.attributes:
-            return math.prod(attribute.size for attribute in self.attributes)
-        if self.max_set == self.width:
-            return 1 << self.width
-        return sum(math.comb(self.width, i) for i in range(self.max_set + 1))
+        return math.prod(one.legal for one in self.columns)
 
     @property
     def records_with_bit(self) -> int:
@@ -181,9 +177,7 @@ class Schema:
         """
         if self.named or self.text is not None:
             reject("the schema", "not be a survey, whose attributes differ, nor one of strings")
-        if self.max_set == self.width and not self.min_set:
-            return 1 << (self.width - 1)
-        return sum(math.comb(self.width - 1, i - 1) for i in range(1, self.max_set + 1))
+        return self.columns[0].legal_with_label
 
     @property
     def density(self) -> float:

@@ -4,22 +4,17 @@ Uses the standard library only. Plans are read by :meth:`hubbub.model.plans.Plan
 :mod:`hubbub.wire.messages`.
 """
 
-import functools
-import math
 import os
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Iterable
 
 from hubbub.bits import device
-from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
+from hubbub.mechanisms.flip import Source
+from hubbub.mechanisms.mechanism import label_mechanisms
 from hubbub.model.plans import Plan, check_share
-from hubbub.model.protocol import GRID, Fakes
-from hubbub.model.questions import Column
 from hubbub.model.releases import PEOPLE
 from hubbub.model.schema import Schema
 
-Source = Callable[[int], bytes]
 _STEPS = 1 << 48
 """Largest product of the ranges of steps of a permutation that share a random number."""
 
@@ -33,10 +28,8 @@ def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> in
     >>> encode("blue", Schema.one_hot(["red", "green", "blue"])), encode(["b", "a"], Schema.bits(["a", "b", "c"]))
     (4, 3)
     """
-    bits = schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
-    if schema.named:
-        return sum(1 << one.start + answer for one, answer in zip(schema.columns, bits, strict=True))
-    return sum(1 << bit for bit in bits)
+    parts = zip(schema.columns, _parts(value, schema, entropy), strict=True)
+    return sum(part << column.start for column, part in parts)
 
 
 def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
@@ -53,80 +46,45 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     [1]
     """
     check_type("plan", plan, Plan)
+    share = _share(plan, fakes)
     if plan.schema.text is not None:
-        _check_no_fakes(plan, fakes)
         return [(1).to_bytes(PEOPLE, "little") + plan.schema.text.encode(value)]
-    if plan.schema.named:
-        _check_no_fakes(plan, fakes)
-        return _answers(_categories(value, plan.schema, entropy), plan, entropy)
-    return record_payloads(encode(value, plan.schema, entropy=entropy), plan, fakes=fakes, entropy=entropy)
+    return _sent(_parts(value, plan.schema, entropy), plan, share, entropy)
 
 
 def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
     """Return the payloads for a record that :func:`encode` returned."""
-    schema, protocol = plan.schema, plan.protocol
-    width = schema.width
-    if schema.text is not None:
+    if plan.schema.text is not None:
         reject("the schema of the plan", "have labels; use hubbub.pipeline.device.payloads for strings")
-    if schema.named:
-        _check_no_fakes(plan, fakes)
-        return _answers([_place(record, one) for one in schema.attributes], plan, entropy)
-    flip_numerator = protocol.flip_numerator
-    count = _number_of_fakes(plan, fakes, entropy)
-    if protocol.sends_category:
-        return [_category(record.bit_length() - 1, width, flip_numerator, entropy).to_bytes(plan.payload, "little")]
-    sent = [record] * protocol.k + [_fake(schema, entropy) for _ in range(count)]
-    flipped = [one ^ device.coins(width, flip_numerator, entropy=entropy) for one in sent]
-    if protocol.sends_bits:
-        flipped = [i for one in flipped for i in range(width) if one >> i & 1]
-    return _mixed(flipped, plan, entropy)
+    share = _share(plan, fakes)
+    parts = [record >> one.start & (1 << one.size) - 1 for one in plan.schema.columns]
+    for column, part in zip(plan.schema.columns, parts, strict=True):
+        if column.rule == "one" and part.bit_count() != 1:
+            reject("the record", "have exactly one category of every attribute")
+    return _sent(parts, plan, share, entropy)
 
 
-def _mixed(messages: list[int], plan: Plan, entropy: Source) -> list[bytes]:
-    """Return the payloads in random order: it must not tell the record from the fakes, nor one copy from another."""
-    for last in range(len(messages) - 1, 0, -1):
-        other = device.uniform(last + 1, entropy=entropy)
-        messages[last], messages[other] = messages[other], messages[last]
-    size = plan.payload
-    return [one.to_bytes(size, "little") for one in messages]
+def _parts(value: object, schema: Schema, entropy: Source) -> list[int]:
+    """Return the bits of every column; numbers are rounded by exact coins."""
+    found = schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
+    return [1 << answer for answer in found] if schema.named else [sum(1 << bit for bit in found)]
 
 
-def _categories(value: object, schema: Schema, entropy: Source) -> Sequence[int]:
-    """Return the category of every attribute of a survey; numbers are rounded by exact coins."""
-    return schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
+def _share(plan: Plan, requested: int | None) -> int:
+    """Return how many of a fixed number of fakes one user adds."""
+    if requested is not None:
+        return check_share(plan, 1, requested)
+    fixed = plan.protocol.fixed_fakes
+    if fixed % plan.n:
+        reject("fakes", f"be given if n = {plan.n:,} does not divide their total {fixed:,}")
+    return fixed // plan.n
 
 
-def _place(record: int, attribute: Column) -> int:
-    """Return the only category of an attribute that is set in a record."""
-    bits = record >> attribute.start & (1 << attribute.size) - 1
-    if bits.bit_count() != 1:
-        reject("the record", "have exactly one category of every attribute")
-    return bits.bit_length() - 1
-
-
-def _check_no_fakes(plan: Plan, fakes: int | None) -> None:
-    if fakes is not None:
-        check_share(plan, 1, fakes)
-
-
-def _answers(answers: Sequence[int], plan: Plan, entropy: Source) -> list[bytes]:
-    """Return the payloads of a survey: for each attribute its category, its flipped bits, or it among fakes."""
+def _sent(parts: Iterable[int], plan: Plan, share: int, entropy: Source) -> list[bytes]:
+    """Return the payloads in random order: it must not tell the answers from the fakes, nor one copy from another."""
     sent: list[int] = []
-    category = plan.protocol.sends_category
-    for attribute, noise, true in zip(plan.schema.attributes, plan.protocol.noise, answers, strict=True):
-        start, size = attribute.start, attribute.size
-        if category:
-            sent.append(start + _response(true, size, noise.flip_numerator, entropy))
-        elif noise.q == 0:
-            sent.append(start + true)
-            if noise.user_fakes is not None and (count := _drawn(noise.user_fakes, entropy)):
-                sent += [start + device.uniform(size, entropy=entropy) for _ in range(count)]
-        else:
-            flipped = 1 << true ^ device.coins(size, noise.flip_numerator, entropy=entropy)
-            while flipped:
-                lowest = flipped & -flipped
-                sent.append(start + lowest.bit_length() - 1)
-                flipped ^= lowest
+    for one, part in zip(label_mechanisms(plan.protocol, plan.schema), parts, strict=True):
+        sent += one.sample_one(part, share, entropy)
     _permute(sent, entropy)
     size = plan.payload
     return [one.to_bytes(size, "little") for one in sent]
@@ -144,62 +102,3 @@ def _permute(messages: list[int], entropy: Source) -> None:
         for place in range(first, last, -1):
             value, other = divmod(value, place + 1)
             messages[place], messages[other] = messages[other], messages[place]
-
-
-def _response(true: int, size: int, flip_numerator: int, entropy: Source) -> int:
-    """Return the category that randomized response reports among ``size`` ones."""
-    if not device.coin((size - 1) * flip_numerator, entropy=entropy):
-        return true
-    other = device.uniform(size - 1, entropy=entropy)
-    return other + (other >= true)
-
-
-def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
-    protocol = plan.protocol
-    drawn = protocol.user_fakes
-    if requested is not None:
-        return check_share(plan, 1, requested)
-    if drawn is None:
-        if protocol.fixed_fakes % plan.n:
-            reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")
-        return protocol.fixed_fakes // plan.n
-    return _drawn(drawn, entropy)
-
-
-def _drawn(drawn: Fakes, entropy: Source) -> int:
-    """Draw the number of fakes of one user."""
-    if drawn.distribution == "poisson":
-        return poisson(drawn.scale, entropy=entropy)
-    chance = _chance(drawn)
-    return drawn.shift if chance >= GRID else device.coins(drawn.shift, chance, entropy=entropy).bit_count()
-
-
-@functools.lru_cache(maxsize=1024)
-def _chance(drawn: Fakes) -> int:
-    """Return the probability of a binomial distribution in units of 1/GRID, rounded up: more fakes, never fewer."""
-    return math.ceil(Fraction(drawn.scale) * GRID)
-
-
-def _fake(schema: Schema, entropy: Source) -> int:
-    """Draw a uniform legal record: first the number of set bits, then which ones, by Floyd's algorithm (1987)."""
-    width = schema.width
-    if schema.dense:
-        return device.uniform(1 << width, entropy=entropy)
-    if schema.exclusive:
-        return 1 << device.uniform(width, entropy=entropy)
-    place, size = device.uniform(schema.size, entropy=entropy), 0
-    while place >= (records := math.comb(width, size)):
-        place -= records
-        size += 1
-    record = 0
-    for last in range(width - size, width):
-        bit = 1 << device.uniform(last + 1, entropy=entropy)
-        record |= 1 << last if record & bit else bit
-    return record
-
-
-def _category(true: int, width: int, flip_numerator: int, entropy: Source) -> int:
-    if not device.coins(1, (width - 1) * flip_numerator, entropy=entropy):
-        return true
-    other = device.uniform(width - 1, entropy=entropy)
-    return other + (other >= true)

@@ -7,7 +7,7 @@ the first message is created.
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from hubbub.bits.entropy import Entropy, check_entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
+from hubbub.mechanisms.flip import Flip
+from hubbub.mechanisms.mechanism import label_mechanisms
+from hubbub.mechanisms.response import Response
 from hubbub.model.plans import Plan, check_share
 from hubbub.model.protocol import GRID, Fakes
 from hubbub.model.schema import Schema
@@ -54,37 +57,29 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
         raise PlanMismatch(
             f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}{advice}"
         )
-    protocol = plan.protocol
+    share = plan.protocol.fixed_fakes if fakes is None else check_share(plan, len(collection), fakes)
     if isinstance(collection.records, Bodies):
-        if fakes is not None:
-            check_share(plan, len(collection), fakes)
         return Reports(plan, one_person(collection.records.rows), len(collection))
-    if plan.schema.named:
-        if fakes is not None:
-            check_share(plan, len(collection), fakes)
-        kind = message_type(plan)
-        parts = [np.ascontiguousarray(part, kind) for part in _answers(collection, plan, entropy)]
-        return Reports(plan, parts[0] if len(parts) == 1 else np.concatenate(parts), len(collection), 0)
-    flip_numerator = protocol.flip_numerator
-    total = _number_of_fakes(plan, len(collection), fakes, entropy)
-    fake_records = fake_collection(total, plan.schema, entropy=entropy)
-    if protocol.sends_category:
-        messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, flip_numerator, entropy)
-    else:
-        send = _records if protocol.sends_records else _split
-        messages = np.concatenate(
-            [*send(collection, flip_numerator, protocol.k, entropy), *send(fake_records, flip_numerator, 1, entropy)]
-        )
-    declared = total if protocol.fixed_fakes else 0
-    return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), declared)
+    kind = message_type(plan)
+    parts = [np.ascontiguousarray(part, kind) for part in _sampled(collection, plan, share, entropy)]
+    return Reports(plan, parts[0] if len(parts) == 1 else np.concatenate(parts), len(collection), share)
 
 
-def _number_of_fakes(plan: Plan, n: int, requested: int | None, entropy: Entropy) -> int:
-    protocol = plan.protocol
-    drawn = protocol.user_fakes
-    if requested is not None:
-        return check_share(plan, n, requested)
-    return protocol.fixed_fakes if drawn is None else _drawn(drawn, n, entropy)
+def _sampled(collection: Collection, plan: Plan, share: int, entropy: Entropy) -> Iterator[NDArray[Any]]:
+    """Yield the messages of a collection, column after column."""
+    for place, one in enumerate(label_mechanisms(plan.protocol, plan.schema)):
+        match one:
+            case Response():
+                yield one.sample(_answers(collection, place), entropy)
+            case Flip():
+                drawn = one.noise.user_fakes
+                fakes = share if drawn is None else _drawn(drawn, len(collection), entropy)
+                if one.column.rule == "one" and not one.whole:
+                    yield from _flipped_answers(one, _answers(collection, place), fakes, entropy)
+                else:
+                    yield from _flipped_records(one, collection, fakes, entropy)
+            case _:
+                assert_never(one)
 
 
 def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
@@ -94,52 +89,38 @@ def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
     return _poisson(n, drawn, entropy)
 
 
-def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[NDArray[Any]]:
-    """Yield the messages of a survey, attribute after attribute: categories, flipped bits, or answers among fakes."""
-    n, attributes, protocol = len(collection), plan.schema.attributes, plan.protocol
+def _answers(collection: Collection, place: int) -> NDArray[np.uint32]:
+    """Return the categories of one column, as indices of labels, where every record has exactly one of each column."""
     assert isinstance(collection.records, SetBits)
-    flat = collection.records.indices
-    in_clear = all(noise.clear for noise in protocol.noise)
-    if in_clear:
-        yield flat
-    answers = flat.reshape(n, len(attributes))
-    for place, (attribute, noise) in enumerate(zip(attributes, protocol.noise, strict=True)):
-        start, size = attribute.start, attribute.size
-        if noise.user_fakes is not None:
-            yield start + uniform_categories(_drawn(noise.user_fakes, n, entropy), size, entropy=entropy)
-        if in_clear:
+    return collection.records.indices.reshape(len(collection), len(collection.schema.attributes))[:, place]
+
+
+def _flipped_answers(one: Flip, answers: NDArray[Any], fakes: int, entropy: Entropy) -> Iterator[NDArray[Any]]:
+    """Yield the set bits of flipped records of one category each; the cost depends on the bits sent only."""
+    check_memory(f"{fakes:,} fakes", 24 * fakes)
+    sent = [answers] * one.copies
+    if fakes:
+        sent.append(one.column.start + uniform_categories(fakes, one.column.size, entropy=entropy))
+    step = _CELLS // 4
+    for block in (part[start : start + step] for part in sent for start in range(0, max(part.size, 1), step)):
+        if one.noise.clear:
+            yield block
             continue
-        column = answers[:, place]
-        if protocol.sends_category:
-            yield _responses(column, start, size, noise.flip_numerator, entropy)
-        elif noise.clear:
-            yield column
-        else:
-            yield from _flipped(column, start, size, noise.flip_numerator, entropy)
+        cells = positions(block.size * one.column.size, one.noise.flip_numerator, entropy=entropy)
+        people, bits = np.divmod(cells, one.column.size)
+        bits += one.column.start
+        set_before = block[people] == bits
+        stays = np.ones(block.size, np.bool_)
+        stays[people[set_before]] = False
+        yield block[stays]
+        yield bits[~set_before]
 
 
-def _responses(column: NDArray[Any], start: int, size: int, flip_numerator: int, entropy: Entropy) -> NDArray[Any]:
-    """Apply randomized response to the answers of one attribute; the cost grows with the changed answers only."""
-    if 2 * (size - 1) * flip_numerator >= GRID:
-        return start + _categories(column.astype(np.int64) - start, size, flip_numerator, entropy)
-    result = column.copy()
-    where = positions(column.size, (size - 1) * flip_numerator, entropy=entropy)
-    others = start + uniform_categories(where.size, size - 1, entropy=entropy)
-    result[where] = others + (others >= result[where])
-    return result
-
-
-def _flipped(
-    column: NDArray[Any], start: int, size: int, flip_numerator: int, entropy: Entropy
-) -> Iterator[NDArray[Any]]:
-    """Yield the set bits of the flipped answers of one attribute: the answers that stay, and bits that were not set."""
-    people, bits = np.divmod(positions(column.size * size, flip_numerator, entropy=entropy), size)
-    bits += start
-    set_before = column[people] == bits
-    stays = np.ones(column.size, np.bool_)
-    stays[people[set_before]] = False
-    yield column[stays]
-    yield bits[~set_before]
+def _flipped_records(one: Flip, collection: Collection, fakes: int, entropy: Entropy) -> Iterator[NDArray[Any]]:
+    """Yield flipped copies of records, and flipped fakes: whole, or their set bits."""
+    send, numerator = _records if one.whole else _split, one.noise.flip_numerator
+    yield from send(collection, numerator, one.copies, entropy)
+    yield from send(fake_collection(fakes, collection.schema, entropy=entropy), numerator, 1, entropy)
 
 
 def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
@@ -251,14 +232,3 @@ def _split(collection: Collection, flip_numerator: int, copies: int, entropy: En
                 where = np.setxor1d(cells, flips, assume_unique=True) % width
             parts.append(where.astype(kind))
     return parts or [np.empty(0, kind)]
-
-
-def _categories(true: Numbers, width: int, flip_numerator: int, entropy: Entropy) -> Numbers:
-    """Apply d-ary randomized response: every other category has probability flip_numerator/2⁴⁸."""
-    flips = np.unpackbits(
-        coins(true.size, (width - 1) * flip_numerator, entropy=entropy), bitorder="little", count=true.size
-    ).astype(np.bool_)
-    others = uniform_categories(int(flips.sum()), width - 1, entropy=entropy)
-    result = true.copy()
-    result[flips] = others + (others >= true[flips])
-    return result

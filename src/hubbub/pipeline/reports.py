@@ -301,7 +301,10 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tally:
-    """The number of messages with each bit set: all that the analyzer needs. Tallies of one plan can be added."""
+    """The number of messages with each bit set: all that the analyzer needs. Tallies of one plan can be added.
+
+    Those of strings are not: how many people hold a string that a batch does not show is not known.
+    """
 
     plan: str
     """The id of the plan."""
@@ -320,6 +323,8 @@ class Tally:
     fewest_fakes: int | None = None
     """Fakes of the shuffled batch with the fewest that count; by default those of a single batch, and none of several.
     """
+    strings: tuple[bytes, ...] | None = None
+    """The bodies of the strings whose people ``counts`` has, less what the shuffler subtracted; None for labels."""
 
     def __post_init__(self) -> None:
         _check_id(self.plan)
@@ -333,6 +338,11 @@ class Tally:
         if self.batches and not self.smallest_batch:
             reject("smallest_batch", "be at least 1 for shuffled batches", 0)
         check_vector("counts", self.counts, np.int64)
+        if self.strings is not None:
+            if not isinstance(self.strings, tuple) or not all(isinstance(one, bytes) for one in self.strings):
+                reject("strings", "be a tuple of the bodies of strings")
+            if len(self.strings) != self.counts.size:
+                reject("strings and counts", "have the same length")
 
     def __add__(self, other: object) -> Self:
         """Return the tally of both; 0 is accepted, so that ``sum`` works."""
@@ -343,6 +353,8 @@ class Tally:
         check_plan(self.plan, other.plan, "added tallies")
         if other is self:
             reject("added tallies", "be of different people, but they are one tally")
+        if self.strings is not None:
+            reject("added tallies", "be of labels: a string that one of them does not show has no count there")
         batches = [one for one in (self, other) if one.batches]
         counts = self.counts + other.counts
         counts.setflags(write=False)

@@ -151,7 +151,7 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
         return np.empty((0, plan.payload) if records else 0, kind)
     source = Buffered(entropy)
     total = schema.size if records else schema.width
-    sizes = [total] if not schema.named else [one.size for one in schema.attributes]
+    sizes = [total] if records else [one.size for one in schema.columns]
     parts = []
     for count, noise in zip(sizes, protocol.noise, strict=True):
         drawn = noise.shuffler_fakes

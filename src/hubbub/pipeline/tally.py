@@ -7,14 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.counting import bit_counts, index_counts
-from hubbub.errors import check_type, kind_of, reject
+from hubbub.errors import WireError, check_type, kind_of, reject
 from hubbub.model.plans import Plan
+from hubbub.model.questions.text import NOTHING
 from hubbub.model.releases import PAYLOAD_FORMATS
 from hubbub.pipeline.reports import Batch, BatchHeader, Reports, Tally, check_plan
+from hubbub.pipeline.rows import bodies, people
 
 
 def tally(reports: Reports | Batch) -> Tally:
     """Count how often each bit, or category, is set. The tallies of several batches of a plan can be added.
+
+    Of strings, return those that a shuffled batch shows; raise :class:`WireError` on rows that no shuffler sends.
 
     >>> from hubbub.pipeline.records import Collection
     >>> from hubbub.pipeline.randomize import randomize
@@ -28,7 +32,7 @@ def tally(reports: Reports | Batch) -> Tally:
     if not isinstance(reports, Reports | Batch):
         reject("reports", f"be Reports or a Batch, not {kind_of(reports)}")
     if reports.header.release == "strings":
-        reject("the reports", "have labels; use hubbub.tally_strings")
+        return _shown_strings(reports)
     return visit_blocks(reports, lambda _: None)
 
 
@@ -46,6 +50,36 @@ def visit_blocks(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]
     if messages != header.messages:
         reject("the batch", f"have the {header.messages:,} messages of its header", messages)
     return counted_batch(header, messages, counts)
+
+
+def _shown_strings(reports: Reports | Batch) -> Tally:
+    """Return the strings of a shuffled batch, with the numbers of people that the shuffler passed on."""
+    header = reports.header
+    if not header.shuffled:
+        reject("the reports", "be shuffled, because the shuffler hides rare strings")
+    found: dict[bytes, int] = {}
+    for block in reports.blocks:
+        for body, number in zip(bodies(block), people(block).tolist(), strict=True):
+            if body in found or body[0] == NOTHING:
+                raise WireError("a shuffled batch must show every string at most once, and no empty answer")
+            found[body] = number
+    return counted_strings(header.plan, header.n, found)
+
+
+def counted_strings(plan: str, n: int, found: dict[bytes, int]) -> Tally:
+    """Return the tally of a shuffled batch of n people that shows these strings, with their numbers of people."""
+    counts = np.array(list(found.values()), np.int64)
+    counts.setflags(write=False)
+    return Tally(
+        plan=plan,
+        n=n,
+        fakes=0,
+        messages=len(found),
+        batches=1,
+        smallest_batch=n,
+        counts=counts,
+        strings=tuple(found),
+    )
 
 
 def counted_batch(header: BatchHeader, messages: int, counts: NDArray[np.int64]) -> Tally:
@@ -69,6 +103,8 @@ def check_tally(tally: Tally, plan: Plan) -> int | None:
     check_type("tally", tally, Tally)
     check_type("plan", plan, Plan)
     check_plan(plan.id, tally.plan, "tally and plan")
+    if (tally.strings is None) == plan.protocol.sends_strings:
+        reject("the tally", "count what the plan releases: labels, or strings")
     protocol = plan.protocol
     own = protocol.own_messages * tally.n
     if protocol.has_shuffler_fakes:

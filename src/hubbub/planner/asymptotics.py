@@ -9,12 +9,12 @@ from hubbub.model.schema import Schema
 
 
 def total_factor(schema: Schema) -> float:
-    """Return √(1 − 1/d), by which the known total of one-hot records reduces independent errors of their d counts.
+    """Return √(1 − 1/d), by which the known total of one column reduces independent errors of its d counts.
 
     >>> total_factor(Schema.one_hot(4)) == 0.75**0.5, total_factor(Schema.bits(4))
     (True, 1.0)
     """
-    return math.sqrt(1 - 1 / schema.width) if schema.exclusive and schema.width > 1 else 1.0
+    return math.sqrt(1 - 1 / schema.width) if len(schema.attributes) == 1 and schema.width > 1 else 1.0
 
 
 def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
@@ -42,10 +42,10 @@ def local_flips(schema: Schema, n: int, epsilon: float, signal: float) -> float:
     return math.sqrt(n / max(pure, signal / schema.distance, 1e-300))
 
 
-def local_response(schema: Schema, n: int, epsilon: float) -> float:
+def local_response_error(schema: Schema, n: int, epsilon: float) -> float:
     """Return σ of local d-ary randomized response for a rare category: Nq(1 − q)/(p − q)², q = 1/(e^ε + d − 1).
 
-    >>> round(local_response(Schema.one_hot(2), 1000, 1.0), 2)
+    >>> round(local_response_error(Schema.one_hot(2), 1000, 1.0), 2)
     30.34
     """
     gain = math.expm1(min(epsilon, 30.0))

@@ -5,21 +5,27 @@ does not apply.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from fractions import Fraction
-
-from scipy.special import ndtri
 
 from hubbub.accountant import Calibrated
 from hubbub.accountant.calibration import draft
 from hubbub.errors import Infeasible
 from hubbub.mechanisms.noise import predicted_stderr
 from hubbub.model.privacy import Budget
-from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.protocol import Fakes, Noise, Protocol
 from hubbub.model.releases import Release
-from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records, total_factor
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
+from hubbub.planner.columns import (
+    allocated,
+    check_messages,
+    expected_error,
+    laplace_allocated,
+    scaled,
+    sizes,
+    weighed_error,
+)
 from hubbub.planner.flips import MAX_WHOLE_WIDTH, flip_stderr
 from hubbub.planner.request import Request
 
@@ -31,17 +37,35 @@ WIDE = 64
 """Width from which an index is short enough to send one-hot records as bits, which hides the number of users' fakes."""
 MAX_MESSAGES_WITH_FAKES = 5.0  # expected messages per user up to which fakes are added to flipped records
 SHARES = (1 / 64, 1 / 16, 1 / 4, 1.0)  # fakes per user that are tried if there are too few to hide clear records
+CHEAP = 4e-4  # relative width within which Gaussian fakes of the shuffler are found: their certificates cost little
+ZEROS = 0.002  # share of δ that a count of no fakes at all may take beside Gaussian noise
+FAINTEST = 1e-300  # smallest probability of no fakes at all that is resolved
+MULTINOMIAL = 1.001  # error of users' fakes relative to Gaussian ones of the same loss
 MIN_TOTAL_FAKES = 500  # expected number of fakes below which their random number is too uncertain to count on
 
 
 def clear_user_fakes(request: Request) -> Candidate | None:
-    """Clear records among fakes that the users draw."""
-    records = legal_records(request.schema)
-    if not _possible(request) or request.needs_flips or records > MAX_COVERED:
+    """Clear records, or answers of a survey, among uniform fakes that the users draw."""
+    if request.schema.named:
+        return _columns_among_user_fakes(request)
+    if not _possible(request) or legal_records(request.schema) > MAX_COVERED:
         return None
     if _needed(request) > MAX_FAKES_PER_USER * request.n:
         return None
     return Candidate(math.sqrt(_variance(request)), [lambda budget: _among_user_fakes(request, budget)], "shuffling")
+
+
+def _columns_among_user_fakes(request: Request) -> Candidate | None:
+    own, variances = allocated(request)
+    rates = [size * s / own.honest_users for size, s in zip(sizes(own.schema), variances, strict=True)]
+    if max(rates) > MAX_FAKES_PER_USER:
+        return None
+
+    def make(factor: float) -> Protocol:
+        return Protocol.survey([Noise(m=_binomial(factor * rate, 2 * rate)) for rate in rates])
+
+    check_messages(own, more=True)
+    return Candidate(MULTINOMIAL * expected_error(own, make(1.0)), [scaled(own, make)], "shuffling", own.schema)
 
 
 def fake_and_flip(request: Request) -> Candidate | None:
@@ -72,10 +96,25 @@ def fake_and_flip(request: Request) -> Candidate | None:
 
 
 def shuffler_fakes(request: Request) -> Candidate | None:
-    """Bits among the shuffler's fakes, a number for each; one-hot records are sent whole where that is as short."""
-    if not _possible(request) or (request.joint and not request.schema.exclusive):
-        return None
-    return _among_shuffler_fakes(request, request.schema.distance, 1, _compact(request, NARROW))
+    """Bits among the shuffler's fakes, a number for each; one-hot records are sent whole where that is as short.
+
+    Of a survey, the layout for Laplace or Gaussian fakes, whichever has the smaller expected error.
+    """
+    schema = request.schema
+    if not schema.named:
+        release = _compact(request, NARROW)
+        return _one_column(request, schema.distance, schema.max_set, 1, release) if _possible(request) else None
+    by_laplace, shares = laplace_allocated(request)
+    by_gaussian, variances = allocated(request)
+    scales = [2 * request.rounds / max(request.budget.epsilon, 1e-9) / share for share in shares]
+    for own in (by_laplace, by_gaussian):
+        check_messages(own, more=False)
+    options = (
+        (by_laplace, weighed_error(by_laplace, [2 * scale**2 for scale in scales]), _laplace(by_laplace, shares)),
+        (by_gaussian, weighed_error(by_gaussian, variances), _gaussian(by_gaussian, variances)),
+    )
+    own, expected, attempt = min(options, key=lambda one: one[1])
+    return Candidate(expected, [attempt], "shuffler-noise", own.schema)
 
 
 def shuffler_fakes_records(request: Request) -> Candidate | None:
@@ -84,12 +123,12 @@ def shuffler_fakes_records(request: Request) -> Candidate | None:
     records = legal_records(schema)
     if not _possible(request) or records > MAX_DRAWN or schema.exclusive or schema.width == 1:
         return None
-    return _among_shuffler_fakes(request, 2, records * schema.density, "records")
+    return _one_column(request, 2, 1, records * schema.density, "records")
 
 
 def strings(request: Request) -> Candidate | None:
     """Strings that nobody listed, with the number of people who hold each, less a number that the shuffler draws."""
-    return _among_shuffler_fakes(request, 2, 1, "strings") if _possible(request) else None
+    return _one_column(request, 2, 1, 1, "strings") if _possible(request) else None
 
 
 def _possible(request: Request) -> bool:
@@ -163,47 +202,73 @@ def _smallest_flip(request: Request, share: float) -> Attempt:
     )
 
 
-def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release: Release) -> Candidate:
-    """Return the candidate with fakes that hide ``changes`` counts changing by one; a label sums ``hidden`` of them.
+def _one_column(request: Request, changes: int, falls: int, hidden: float, release: Release) -> Candidate:
+    """Return fakes that hide ``changes`` counts changing by one, ``falls`` of them downwards.
 
-    Laplace fakes of scale h/ε give pure privacy except for the truncation at 0, Gaussian ones need a scale of √h/μ.
+    A label sums ``hidden`` of these counts.
     """
     laplace = discrete_laplace(changes * request.rounds / request.budget.epsilon)
     gaussian = math.sqrt(changes / request.signal)
-
-    def by_laplace(budget: Budget) -> Calibrated:
-        scale = changes / budget.epsilon
-        try:
-            clear = shifted(scale, budget)
-        except Infeasible:
-            # Rounded down, the scale has a loss of slightly more than ε, and a δ of its own that no shift lowers.
-            if Fraction(scale) * Fraction(budget.epsilon) >= changes:
-                raise
-            clear = shifted(math.nextafter(scale, math.inf), budget)
-        return _flipped(request, clear, budget)
-
-    def shifted(scale: float, budget: Budget) -> Calibrated:
-        fakes = Fakes.laplace(scale, 0)
-        return draft(request.schema, request.n, budget, q=0, m=fakes, release=release)
-
-    def by_gaussian(budget: Budget) -> Calibrated:
-        least = math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta)
-        reach = -float(ndtri(budget.delta / (50 * changes)))
-        reason = Infeasible("no scale of Gaussian fakes meets the budget; raise epsilon or delta")
-        for slack in (1.003, 1.02, 1.08, 1.3):
-            scale = max(slack * least, 0.5)
-            protocol = Protocol(0.0, m=Fakes.gaussian(scale, math.ceil(reach * scale) + 1), release=release)
-            try:
-                return _flipped(request, settled(request, protocol, budget), budget)
-            except Infeasible as error:
-                reason = error
-        raise reason
-
-    ways: list[tuple[float, Callable[[Budget], Calibrated]]] = [(laplace, by_laplace), (gaussian, by_gaussian)]
-    ways.sort(key=lambda way: way[0])
+    ways = sorted(
+        [
+            (laplace, _laplace(request, [1.0], changes, falls, release)),
+            (gaussian, _gaussian(request, [changes / request.signal], falls, release)),
+        ],
+        key=lambda way: way[0],
+    )
     best = ways[0][0]
     expected = best * math.sqrt(hidden) * total_factor(request.schema)
     return Candidate(expected, [attempt for error, attempt in ways if error < 1.3 * best])
+
+
+def _laplace(
+    request: Request, shares: Sequence[float], changes: int = 2, falls: int = 1, release: Release = "bits"
+) -> Attempt:
+    """Return Laplace fakes of scale h/ε for each column by its share of ε: pure privacy, unless there are none."""
+
+    def attempt(budget: Budget) -> Calibrated:
+        if budget.epsilon == 0:
+            raise Infeasible("Laplace fakes give no guarantee at ε = 0")
+        tail = max(budget.delta * (1 - 1e-6) / len(shares) / falls, FAINTEST)
+        each = [changes / budget.epsilon / share for share in shares]
+        if sum(changes / Fraction(scale) for scale in each) > Fraction(budget.epsilon):  # rounded down
+            each = [scale * (1 + 1e-14) for scale in each]
+        noise = [_laplace_fakes(scale, tail) for scale in each]
+        return _flipped(request, settled(request, _among(noise, release), budget), budget)
+
+    return attempt
+
+
+def _among(drawn: Sequence[Fakes], release: Release) -> Protocol:
+    """Return clear messages among the fakes of each column."""
+    if len(drawn) == 1:
+        return Protocol(0.0, m=drawn[0], release=release)
+    return Protocol.survey([Noise(m=one) for one in drawn], release)
+
+
+def _laplace_fakes(scale: float, tail: float) -> Fakes:
+    """Return Laplace fakes of which there are none with probability at most ``tail``, at the smallest shift."""
+    ratio = math.exp(-1 / scale)
+    shift = max(0, math.floor(scale * math.log((1 - ratio) / ((1 + ratio) * tail))) - 2) if tail < 1 else 0
+    while math.exp(-shift / scale) * (1 - ratio) / (1 + ratio - ratio ** (shift + 1)) > tail * (1 - 1e-9):
+        shift += 1
+    return Fakes.laplace(scale, shift)
+
+
+def _gaussian(request: Request, variances: Sequence[float], falls: int = 1, release: Release = "bits") -> Attempt:
+    """Return Gaussian fakes with the smallest multiple of these variances."""
+    tail = max(ZEROS * request.budget.delta / request.rounds / len(variances) / falls, FAINTEST)
+
+    def make(factor: float) -> Protocol:
+        return _among([_gaussian_fakes(math.sqrt(factor * one), tail) for one in variances], release)
+
+    found = scaled(request, make, precise=CHEAP)
+    return lambda budget: _flipped(request, found(budget), budget)
+
+
+def _gaussian_fakes(scale: float, tail: float) -> Fakes:
+    norm = max(1.0, scale * math.sqrt(2 * math.pi))
+    return Fakes.gaussian(scale, math.ceil(scale * math.sqrt(max(0.0, -2 * math.log(tail * norm)))))
 
 
 def _flipped(request: Request, clear: Calibrated, budget: Budget) -> Calibrated:

@@ -11,7 +11,7 @@ from hubbub.model.plans import Plan
 from hubbub.model.privacy import TRUST_MODELS, TrustModel
 from hubbub.model.protocol import Fakes, Protocol
 from hubbub.model.schema import Schema
-from hubbub.planner import fakes, flips, surveys
+from hubbub.planner import fakes, flips
 from hubbub.planner.certify import Candidate
 from hubbub.planner.request import Request
 
@@ -28,6 +28,9 @@ class Family:
     """The trust that its guarantee needs."""
     clear: bool
     """True if records are sent in the clear, hidden only by fakes."""
+    linked: bool
+    """True if it hides the bits of a whole record together, so that surveys, whose columns are apart, have no use of
+    it."""
     propose: Propose
 
     def excluded(self, request: Request) -> str:
@@ -83,9 +86,7 @@ class Family:
         """Return the candidate of the family for a request, or None if the constraints or the schema exclude it."""
         if self.excluded(request):
             return None
-        if not request.schema.named:
-            return self.propose(request)
-        return SURVEYS[self.key](request) if self.key in SURVEYS else None
+        return self.propose(request) if not request.schema.named or not self.linked else None
 
     def _single(self, schema: Schema) -> bool:
         """Return True if messages are single bits, categories or strings."""
@@ -105,38 +106,34 @@ def includes_trust(asked: TrustModel, needed: TrustModel) -> bool:
 FAMILIES: dict[str, Family] = {
     one.key: one
     for one in (
-        Family("local-flip", "local flips", "nobody", False, flips.local_flip),
-        Family("local-response", "local randomized response", "nobody", False, flips.local_category),
-        Family("flip", "flipped records", "shuffling", False, flips.flip),
-        Family("copies", "flipped copies", "shuffling", False, flips.copies),
-        Family("split", "split bits", "shuffling", False, flips.split),
-        Family("response", "randomized response", "shuffling", False, flips.response),
-        Family("fake-and-flip", "flipped records, users' fakes", "shuffling", False, fakes.fake_and_flip),
-        Family("clear-user-fakes", "clear records, users' fakes", "shuffling", True, fakes.clear_user_fakes),
-        Family("clear-shuffler-fakes", "clear bits, shuffler's fakes", "shuffler-noise", True, fakes.shuffler_fakes),
+        Family("local-flip", "local flips", "nobody", False, True, flips.local_flips_alone),
+        Family("local-response", "local randomized response", "nobody", False, False, flips.local_response),
+        Family("flip", "flipped records", "shuffling", False, True, flips.flip),
+        Family("copies", "flipped copies", "shuffling", False, True, flips.copies),
+        Family("split", "split bits", "shuffling", False, False, flips.split),
+        Family("response", "randomized response", "shuffling", False, False, flips.response),
+        Family("fake-and-flip", "flipped records, users' fakes", "shuffling", False, True, fakes.fake_and_flip),
+        Family("clear-user-fakes", "clear records, users' fakes", "shuffling", True, False, fakes.clear_user_fakes),
         Family(
-            "clear-shuffler-fakes-records", "clear records, shuffler's fakes", "shuffler-noise", True,
+            "clear-shuffler-fakes", "clear bits, shuffler's fakes", "shuffler-noise", True, False,
+            fakes.shuffler_fakes,
+        ),
+        Family(
+            "clear-shuffler-fakes-records", "clear records, shuffler's fakes", "shuffler-noise", True, True,
             fakes.shuffler_fakes_records,
         ),
-        Family("flip-shuffler-fakes", "flipped bits, shuffler's fakes", "shuffler-noise", False, fakes.shuffler_fakes),
         Family(
-            "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", "shuffler-noise", False,
+            "flip-shuffler-fakes", "flipped bits, shuffler's fakes", "shuffler-noise", False, True,
+            fakes.shuffler_fakes,
+        ),
+        Family(
+            "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", "shuffler-noise", False, True,
             fakes.shuffler_fakes_records,
         ),
-        Family("strings", "strings with noisy counts", "shuffler-noise", True, fakes.strings),
+        Family("strings", "strings with noisy counts", "shuffler-noise", True, True, fakes.strings),
     )
 }  # fmt: skip
 """All families by key."""
-
-
-SURVEYS: dict[str, Propose] = {
-    "local-response": surveys.local_response,
-    "split": surveys.split,
-    "response": surveys.response,
-    "clear-user-fakes": surveys.user_fakes,
-    "clear-shuffler-fakes": surveys.shuffler_fakes,
-}
-"""Families that apply to surveys, by key."""
 
 
 def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:

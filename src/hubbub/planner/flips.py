@@ -7,33 +7,50 @@ does not apply.
 import math
 from functools import partial
 
-from hubbub.accountant import Calibrated
 from hubbub.errors import Infeasible
-from hubbub.mechanisms.noise import predicted_stderr
-from hubbub.model.privacy import Budget
-from hubbub.model.protocol import GRID, Protocol
-from hubbub.model.releases import PAYLOAD_FORMATS
-from hubbub.numeric.ratios import flip_from_phi
-from hubbub.planner.asymptotics import local_flips, local_response, total_factor, whole_records
-from hubbub.planner.certify import Candidate, flipped, settled
+from hubbub.model.protocol import GRID, Noise, Protocol
+from hubbub.model.releases import PAYLOAD_FORMATS, Release
+from hubbub.planner.asymptotics import local_flips, local_response_error, total_factor, whole_records
+from hubbub.planner.certify import Attempt, Candidate, flipped, settled
+from hubbub.planner.columns import (
+    allocated,
+    at_least,
+    check_messages,
+    expected_error,
+    flip_for,
+    local_flip,
+    scaled,
+    sizes,
+)
 from hubbub.planner.request import Request
 from hubbub.wire.bundles import bundle_size
 
 COPIES = (32, 16, 8, 4, 2)
+ATTACKED = (0.0032, 0.0165, 0.003)  # excess of the variances of a certificate over those of the attack: for each of
+# the columns that matter, at most, and for split bits
 MAX_WHOLE_WIDTH = 256
 """Width up to which whole records of any bits are certified; wider ones gain next to nothing from shuffling."""
 
 
-def local_flip(request: Request) -> Candidate:
+def local_flips_alone(request: Request) -> Candidate:
     """Flips that need no shuffler."""
     return Candidate(_local_flip_stderr(request), [lambda budget: flipped(request, budget, trust="nobody")], "nobody")
 
 
-def local_category(request: Request) -> Candidate | None:
-    """d-ary randomized response that needs no shuffler."""
-    if not request.schema.exclusive or request.joint:
-        return None
-    return Candidate(_local_response_stderr(request), [lambda budget: _local_response(request, budget)], "nobody")
+def local_response(request: Request) -> Candidate:
+    """d-ary randomized response that needs no shuffler: the ε of all columns add up to the budget."""
+    own, _ = allocated(request)
+    each = sizes(own.schema)
+    check_messages(own, more=False)
+
+    def make(epsilon: float) -> Protocol:
+        # The smallest flip probability whose logarithm of the odds, rounded up, stays within its share.
+        share = epsilon / len(each) * (1 - 1e-12)
+        return Protocol.survey([Noise(at_least(local_flip(share, size), own, size)) for size in each], "category")
+
+    expected = expected_error(own, make(own.budget.epsilon / own.rounds))
+    attempt: Attempt = lambda budget: settled(own, make(budget.epsilon), budget, trust="nobody")  # noqa: E731
+    return Candidate(expected, [attempt], "nobody", own.schema)
 
 
 def flip(request: Request) -> Candidate | None:
@@ -56,30 +73,50 @@ def copies(request: Request) -> Candidate | None:
 
 
 def split(request: Request) -> Candidate | None:
-    """Flipped records whose set bits are sent as separate messages.
+    """Flipped bits that are sent as separate messages.
 
     Several copies would gain at most a fifth, by a finer lattice, for several times the messages.
     """
-    if not _shuffled(request) or request.joint or request.schema.width == 1:
-        return None
-    expected = math.sqrt(request.schema.distance / request.signal) * total_factor(request.schema)
-    attempt = partial(flipped, request, release="bits", trust="shuffling")
-
-    def scaled(factor: float) -> Protocol:
-        information = request.honest_users * request.signal / factor / request.schema.distance
-        return Protocol(max(flip_from_phi(1 + information), 1 / GRID), release="bits")
-
-    return Candidate(min(_local_stderr(request), expected), [attempt], "shuffling", scaled=scaled)
+    return _unlinked(request, "bits") if request.schema.width > 1 else None
 
 
 def response(request: Request) -> Candidate | None:
-    """d-ary randomized response, shuffled."""
-    schema, n = request.schema, request.n
-    if not _shuffled(request) or request.joint or not schema.exclusive:
-        return None
-    protocol = Protocol(1 / (schema.width + n * request.signal / 2 + 1), release="category")
-    expected = min(_local_stderr(request), predicted_stderr(schema, protocol, n))
-    return Candidate(expected, [partial(flipped, request, release="category", trust="shuffling")], "shuffling")
+    """d-ary randomized response, shuffled: everybody sends exactly one message for each column."""
+    return _unlinked(request, "category")
+
+
+def _unlinked(request: Request, release: Release) -> Candidate:
+    """Return flips whose messages are shuffled one by one, whichever column they belong to."""
+    own, variances = allocated(request)
+    each, category = sizes(own.schema), release == "category"
+    check_messages(own, more=not category)
+
+    def make(factor: float) -> Protocol:
+        """Return the flips with a multiple of the variances that a Gaussian mechanism would need."""
+        flips = [
+            flip_for(factor * s, size, own.honest_users, category=category)
+            for size, s in zip(each, variances, strict=True)
+        ]
+        if len(each) == 1:  # the search adds what a policy requires
+            return Protocol.survey([Noise(max(flips[0], 1 / GRID))], release)
+        return Protocol.survey(
+            [Noise(at_least(q, own, size, release)) for q, size in zip(flips, each, strict=True)], release
+        )
+
+    scaled_bits = None if category else make
+    if len(each) == 1:
+        about = Protocol(1 / (each[0] + own.n * own.signal / 2 + 1), release=release) if category else make(1.0)
+        expected = min(_local_stderr(own), expected_error(own, about))
+        attempt: Attempt = partial(flipped, own, release=release, trust="shuffling")
+        return Candidate(expected, [attempt], "shuffling", own.schema, scaled_bits)
+    crowded = (size > 2 and 2 * one.q * size > 1 for one, size in zip(make(1.0).noise, each, strict=True))
+    if category and any(crowded):
+        raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
+    excess = 0.0
+    if not category or max(each) == 2:
+        matter = math.fsum(1 / s for s in variances) ** 2 / math.fsum(1 / s**2 for s in variances)
+        excess = min(ATTACKED[0] * matter, ATTACKED[1]) + (0.0 if category else ATTACKED[2])
+    return Candidate(expected_error(own, make(1.0)), [scaled(own, make, excess)], "shuffling", own.schema, scaled_bits)
 
 
 def flip_stderr(request: Request, k: int = 1) -> float:
@@ -103,20 +140,8 @@ def _local_flip_stderr(request: Request) -> float:
     return sigma * total_factor(request.schema)
 
 
-def _local_response_stderr(request: Request) -> float:
-    return local_response(request.schema, request.n, request.budget.epsilon / request.rounds)
-
-
 def _local_stderr(request: Request) -> float:
-    both = request.schema.exclusive and not request.joint
-    return min(_local_flip_stderr(request), _local_response_stderr(request) if both else math.inf)
-
-
-def _local_response(request: Request, budget: Budget) -> Calibrated:
-    """Return q = 1/(e^ε + d − 1), rounded up, or the larger q that a policy requires."""
-    d = request.schema.width
-    q = max((1 + 1e-12) / (math.exp(min(budget.epsilon, 600.0)) + d - 1), request.required_flip(release="category"))
-    protocol = Protocol(q, release="category")
-    if protocol.q * d >= 1:
-        raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")
-    return settled(request, protocol, budget, trust="nobody")
+    """Return about the smallest error of one column without a shuffler."""
+    schema, epsilon = request.schema, request.budget.epsilon / request.rounds
+    one = local_response_error(schema, request.n, epsilon) if schema.attributes and not request.joint else math.inf
+    return min(_local_flip_stderr(request), one)

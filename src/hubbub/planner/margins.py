@@ -48,12 +48,13 @@ from hubbub.model.schema import Schema
 from hubbub.numeric import portable
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution, reach
+from hubbub.numeric.estimation import category_variance
 from hubbub.numeric.population import LITTLE, CountNoise, poisson
 from hubbub.numeric.tails import ErrorSums
 from hubbub.planner.baselines import central_noise
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.precision import LEVEL, WINDOW, normal_quantile
-from hubbub.results.answers import answer_noise, excess_of
+from hubbub.results.answers import excess_of
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -98,14 +99,15 @@ def margin(plan: Plan, level: float = LEVEL) -> float:
     if plan.schema.named:
         reject("the plan", "not be that of a survey; question_margins has the margins of its questions")
     protocol, schema, n = plan.protocol, plan.schema, plan.n
+    if protocol.sends_category:
+        return _of_category(schema.width, protocol.q, n, miss)
     if known_total(schema, protocol):
         return _of_total(schema, protocol, n, miss)
-    gain = 1 - schema.width * protocol.q if protocol.sends_category else protocol.k * (1 - 2 * protocol.q)
+    q, gain = protocol.q, protocol.k * (1 - 2 * protocol.q)
     spread = gain * predicted_stderr(schema, protocol, n)
     parts = _fakes(schema, protocol, n, wide=spread > LITTLE)
     if parts:
-        p = 1 - (schema.width - 1) * protocol.q if protocol.sends_category else 1 - protocol.q
-        found = _worst(None if protocol.clear else _Flips(n, protocol.k, p, protocol.q, spread), parts, miss)
+        found = _worst(None if protocol.clear else _Flips(n, protocol.k, 1 - q, q, spread), parts, miss)
     else:
         found = _continuous(schema, protocol, spread, miss) + 0.5
     return found / gain
@@ -206,8 +208,6 @@ def _fakes(schema: Schema, protocol: Protocol, n: int, *, wide: bool) -> list[Pa
     if wide:
         table = fake_noise(schema, protocol, n, 0) if protocol.clear and protocol.shuffler_fakes else None
         return [(1.0, table.distribution, table.mean)] if table and table.distribution else []
-    if protocol.sends_category:
-        return [(1.0, Distribution(0, np.ones(1)), 0.0)]
     if protocol.shuffler_fakes is not None:
         return _shuffler_fakes(schema, protocol, protocol.shuffler_fakes)
     q, users = protocol.q, protocol.user_fakes
@@ -276,7 +276,7 @@ def _cut(one: Distribution, least: float) -> Distribution:
 
 def _continuous(schema: Schema, protocol: Protocol, spread: float, miss: float) -> float:
     """Return the distance in messages that much noise exceeds with probability miss, as if it were continuous."""
-    drawn = None if protocol.sends_category else protocol.shuffler_fakes
+    drawn = protocol.shuffler_fakes
     if drawn is None:
         return normal_quantile(1 - miss) * spread
     copies = float(schema.records_with_bit) if protocol.sends_records else 1.0
@@ -426,6 +426,16 @@ def _of_total(schema: Schema, protocol: Protocol, n: int, miss: float) -> float:
     return worst / gain
 
 
+def _of_category(size: int, q: float, n: int, miss: float) -> float:
+    """Return the margin of a category by randomized response, one message of everybody: the largest for all data."""
+    gain = 1 - size * q
+    deviation = math.sqrt(float(category_variance([0, n], n, q, size).max()))
+    if gain * deviation > LITTLE:
+        return normal_quantile(1 - miss) * deviation + 0.5 / gain
+    flips = _Flips(n, 1, 1 - (size - 1) * q, q, gain * deviation)
+    return _worst(flips, [(1.0, Distribution(0, np.ones(1)), 0.0)], miss) / gain
+
+
 def _shown(schema: Schema, protocol: Protocol, n: int) -> Distribution:
     """Return the fakes that show one of many labels, given about how many there are, which cancels."""
     q, d, users, drawn = protocol.q, schema.width, protocol.user_fakes, protocol.shuffler_fakes
@@ -541,18 +551,10 @@ def _question(plan: Plan, error: QuestionError, miss: float) -> float:
 
 def _single(plan: Plan, place: int, miss: float) -> float:
     """Return the margin of a count of one attribute."""
-    schema, protocol, n = plan.schema, plan.protocol, plan.n
-    size, noise, category = schema.attributes[place].size, protocol.noise[place], protocol.sends_category
-    variance = answer_variances(schema, protocol, n)[place]
-    gain = 1 - (size if category else 2) * noise.q
-    error = answer_noise(noise, size, n, variance, gain, category=category, batches=1)
-    deviation = math.sqrt(error.variance + max(0.0, n * error.growth))
-    if not category:
-        return _of_total(Schema.one_hot(size), Protocol(noise.q, m=noise.m, release="bits"), n, miss)
-    if gain * deviation <= LITTLE:
-        flips = _Flips(n, 1, 1 - (size - 1) * noise.q, noise.q, gain * deviation)
-        return _worst(flips, [(1.0, Distribution(0, np.ones(1)), 0.0)], miss) / gain
-    return _half_width(replace(error, variance=deviation**2), miss, heavy=_heavy(noise))
+    size, noise = plan.schema.attributes[place].size, plan.protocol.noise[place]
+    if plan.protocol.sends_category:
+        return _of_category(size, noise.q, plan.n, miss)
+    return _of_total(Schema.one_hot(size), Protocol(noise.q, m=noise.m, release="bits"), plan.n, miss)
 
 
 def _half_width(error: CountNoise, miss: float, *, heavy: bool) -> float:

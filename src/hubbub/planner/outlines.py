@@ -9,10 +9,10 @@ from hubbub.errors import NON_NEGATIVE, POSITIVE, check_choice, check_items, che
 from hubbub.model.plans import MAX_PEOPLE
 from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.schema import Schema
-from hubbub.planner.comparison import proposed
 from hubbub.planner.deadlines import check_time
 from hubbub.planner.families import FAMILIES
 from hubbub.planner.request import Limits, Request, given_budget
+from hubbub.planner.search import proposed
 
 MAX_POINTS = 1000
 """Largest number of points of one curve."""

@@ -60,9 +60,30 @@ class Goal:
         return normal_quantile(self.level) ** 2 * (1 - self.share) / (self.share * self.within**2)
 
     def people(self, stderr: float) -> float:
-        """Return about how many people are needed if the noise of a count has this standard error, for any n."""
+        """Return about how many people are needed if the noise of a count has this standard error σ, for any n.
+
+        A share s has the variance s(1 − s)/n + σ²/n²: with r = within and z the normal quantile, n is the larger root,
+        (z²·s(1 − s) + √(z⁴·s²(1 − s)² + 4·r²s²·z²σ²)) / (2·r²s²). With :func:`question_noise` it is that of one
+        question of a survey: the shuffler's noise does not depend on n, and users' noise hardly does once the plan is
+        made anew for more people.
+        """
         sampled, noise = self.sample_size, normal_quantile(self.level) * stderr / (self.share * self.within)
         return (sampled + math.sqrt(sampled**2 + 4 * noise**2)) / 2
+
+    def explained(self, stderr: float) -> str:
+        """Return in words how many people are needed if the noise has this standard error, and why so many.
+
+        Distributions are taken as normal: counts that are worth a relative error of some percent are large.
+
+        >>> print(Goal(0.01, 0.05).explained(2.799178))
+        152,910 people measure a label held by 1% of the people within ±5% at the 95% level: 99.5% of the squared \
+error is sampling, and the noise alone would need 10,973 people
+        """
+        people, noise = self.people(stderr), normal_quantile(self.level) * stderr / (self.share * self.within)
+        return (
+            f"{math.ceil(people):,} people measure {self}: {self.sample_size / people:.1%} of the squared error is "
+            f"sampling, and the noise alone would need {math.ceil(noise):,} people"
+        )
 
     def stderr(self, n: int) -> float:
         """Return about the largest standard error of a count of n people that meets the goal; 0 if none does."""

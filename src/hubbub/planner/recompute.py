@@ -48,10 +48,10 @@ def plan_from(
     return with_rounds(plan, rounds, total_delta)
 
 
-def with_rounds(plan: Plan, rounds: int, delta: float | None = None, *, coarse: bool = False) -> Plan:
+def with_rounds(plan: Plan, rounds: int, delta: float | None = None, *, preliminary: bool = False) -> Plan:
     """Return the plan for several rounds, with its curve and the total at δ, by default the sum of the δ of all rounds.
 
-    The curve of a plan with a ``coarse`` guarantee is coarse, too.
+    The curve of a plan with a ``preliminary`` guarantee is preliminary, too.
 
     >>> plan = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-8)
     >>> with_rounds(plan, 52, 1e-6).total.epsilon < 52 * plan.guarantee.epsilon
@@ -60,7 +60,7 @@ def with_rounds(plan: Plan, rounds: int, delta: float | None = None, *, coarse: 
     rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
     claim = replace(plan.guarantee, lower_bound=0.0)  # the search for the plan knew no attack
     share, schema = plan.honest_fraction, plan.schema
-    points = round_curve(plan.protocol, schema, plan.n, share, claim, rounds, coarse=coarse)
+    points = round_curve(plan.protocol, schema, plan.n, share, claim, rounds, preliminary=preliminary)
     odds = certified_odds(points, rounds, plan.guarantee.assumptions.collusion_epsilon)
     plan = replace(plan, curve=points, odds=odds)
     basic = basic_total(plan.guarantee, rounds)

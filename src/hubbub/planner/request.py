@@ -66,7 +66,7 @@ class Limits(TypedDict, total=False):
 
 
 class Constraints(Limits, total=False):
-    """The constraints that :func:`plan`, :func:`smallest_n` and :func:`best_epsilon` accept."""
+    """The constraints that :func:`plan` and :func:`solve` accept."""
 
     trust: TrustModel
     """The parties that must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users,

@@ -1,26 +1,267 @@
-"""``frontier`` and ``plan``: the best plans for one request; ``smallest_n`` and ``best_epsilon``: the inverse."""
+"""``plan`` and ``frontier``: the search for the best plan of every family, and why others have none."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Unpack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Unpack
 
-from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, check_choice, check_delta, check_real, reject
-from hubbub.model.plans import MAX_PEOPLE, Plan
-from hubbub.model.privacy import Budget, TrustModel
+from hubbub.errors import FalseClaim, Infeasible, TooLarge, check_choice, check_type, reject
+from hubbub.model.plans import Plan
+from hubbub.model.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.model.schema import Schema
-from hubbub.numeric.inversion import falling_root
-from hubbub.planner.baselines import central_stderr
-from hubbub.planner.comparison import FamilyPlan, compare, one_by_one, proposed
-from hubbub.planner.deadlines import deadline_of
-from hubbub.planner.families import FAMILIES
-from hubbub.planner.margins import laplace_factor, overall_margin
-from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
-from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
+from hubbub.planner.certify import Candidate
+from hubbub.planner.columns import plan_error
+from hubbub.planner.costs import cost
+from hubbub.planner.deadlines import Late, check_time, deadline_of, until
+from hubbub.planner.families import FAMILIES, Family, family_key, family_name, includes_trust
+from hubbub.planner.influence import client_weight
+from hubbub.planner.preliminary import preliminary_plan
+from hubbub.planner.request import Constraints, Limits, Request, given_budget
 
-NEWTON_STEPS = 3
-NEGLECTED = 1e-3  # people, or a share of a margin below one person
-MORE_EPSILONS = 10  # values of ε that are tried where the margin does not fall all the way
+OPTIMISM = 0.8
+"""A family is not certified if even this fraction of its expected error exceeds the best error found."""
+EXPECTED = 1.01
+"""The same for several columns, whose expected errors follow from closed forms that are confirmed to a percent."""
+CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
+"""The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
+
+
+FEWER_HONEST = 1.25
+"""A plan that needs fewer honest users is preferred unless its error is more than this multiple of the smallest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The result of a search: a plan for every family that meets the request, and why the others do not."""
+
+    request: Request
+    plans: Mapping[str, Plan]
+    """The best plan of each family, by key, in the order of standard error and then of messages."""
+    failures: Mapping[str, str]
+    """Why a family has no plan, by key; the most promising family first."""
+    late: tuple[str, ...] = ()
+    """The families whose plans were not certified in time."""
+
+    @classmethod
+    def of(
+        cls, request: Request, *, prune: bool = False, only: str | None = None, stop: "Stop | None" = None
+    ) -> "Search":
+        """Return all that :func:`by_family` finds."""
+        found = list(by_family(request, prune=prune, only=only, stop=stop))
+        plans = [(one.key, one.plan) for one in found if one.plan is not None]
+        plans.sort(key=lambda item: (plan_error(request, item[1]), item[1].payload_messages))
+        failures = {one.key: one.reason for one in found if one.plan is None}
+        return cls(request, dict(plans), failures, tuple(one.key for one in found if one.late))
+
+    @property
+    def best(self) -> Plan:
+        """The preferred plan (:func:`preferred`); raises :class:`Infeasible` if there is none."""
+        request = self.request
+        if self.plans:
+            return preferred(request, self.plans.values())
+        if self.late:
+            raise Infeasible(f"no protocol was certified in time, not even {self.late[0]}; raise the deadline")
+        text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
+        unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
+        plans = Search.of(unlimited).plans.items() if request != unlimited else ()
+        offered = [(sent.bytes, sent, key) for key, plan in plans if (sent := cost(plan)).bytes is not None]
+        if offered:
+            _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
+            raise Infeasible(
+                f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
+                f"smallest upload is that of the family {key}: {sent}"
+            )
+        relaxed = [name for name, one in relaxations(request) if Search.of(one, prune=True).plans]
+        if relaxed:
+            raise Infeasible(f"{text} with these constraints; relax {' or '.join(relaxed)}")
+        for key, reason in self.failures.items():
+            raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
+        raise Infeasible(f"{text} within the constraints; relax several of them, or raise epsilon or delta")
+
+    def plan_of(self, key: str) -> Plan:
+        """Return the plan of a family, or raise :class:`Infeasible` with the reason why there is none."""
+        if key not in self.plans:
+            raise Infeasible(f"no protocol of the family {key} meets the request: {self.why_not(key)}")
+        return self.plans[key]
+
+    def why_not(self, key: str) -> str:
+        """Return why a family has no plan; empty if it has one."""
+        if key in self.plans:
+            return ""
+        excluded = FAMILIES[key].excluded(self.request)
+        return excluded or self.failures.get(key, "it does not apply to this schema, budget and number of people")
+
+    @property
+    def preference(self) -> str:
+        """The preference for another plan than that with the smallest error, and its reason; empty if there is none."""
+        least, best = next(iter(self.plans.values()), None), self.best if self.plans else None
+        if best is None or least is None or best is least:
+            return ""
+        return (
+            f"preferred {family_name(best)}, error {best.stderr:.4g}, which needs "
+            f"{best.guarantee.assumptions.needs}, to {family_name(least)}, error {least.stderr:.4g}, which needs "
+            f"{least.guarantee.assumptions.needs}: an error of up to {FEWER_HONEST:g} times the smallest one is "
+            f"accepted to need fewer honest users; choose the family {family_key(least)} for the other"
+        )
+
+    @property
+    def grouped(self) -> list[Plan]:
+        """The plans by the trust they need, least first; then those without clear records, by standard error."""
+        return sorted(self.plans.values(), key=_group)
+
+
+def preferred(request: Request, plans: Iterable[Plan]) -> Plan:
+    """Return the plan that needs the fewest honest users, and among those the one with the smallest error.
+
+    Plans whose error is more than :data:`FEWER_HONEST` times the smallest one are out of the question.
+    """
+    ranked = sorted(plans, key=lambda one: (plan_error(request, one), one.payload_messages))
+    most = FEWER_HONEST * plan_error(request, ranked[0])
+    return min((one for one in ranked if plan_error(request, one) <= most), key=_honest)
+
+
+def _honest(plan: Plan) -> int:
+    return plan.guarantee.assumptions.honest
+
+
+def _group(plan: Plan) -> tuple[int, bool]:
+    return TRUST_MODELS.index(FAMILIES[family_key(plan)].trust), plan.protocol.clear
+
+
+def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
+    for one in fields(Request)[3:]:
+        if one.name not in ("trust", "clear", "weights") and getattr(request, one.name) != one.default:
+            relaxed: dict[str, Any] = {one.name: one.default}
+            yield one.name, replace(request, **relaxed)
+    if request.trust == "shuffling" and not request.clear and not request.needs_flips:
+        yield "clear (to True)", replace(request, clear=True)
+    for trust in TRUST_MODELS[TRUST_MODELS.index(request.trust) + 1 :]:
+        yield f"trust (to {trust!r})", replace(request, trust=trust)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyPlan:
+    """The result of the search of one family: its plan, or why there is none."""
+
+    key: str
+    plan: Plan | None = None
+    reason: str = ""
+    """Why there is no plan; empty if there is one."""
+    late: bool = False
+    """True if time was up before the plan was certified: there may be one."""
+
+    def __post_init__(self) -> None:
+        check_choice("key", self.key, tuple(FAMILIES))
+        check_type("reason", self.reason, str)
+        check_type("late", self.late, bool)
+        if self.plan is not None:
+            check_type("plan", self.plan, Plan)
+        if (self.plan is None) != bool(self.reason):
+            reject("reason", "be given if there is no plan, and only then", self.reason)
+        if self.late and self.plan is not None:
+            reject("late", "be False if there is a plan", self.late)
+
+
+Stop = Callable[[], bool]
+"""Tells a search to end at its next certificate."""
+LATE = "it was not certified in time; raise the deadline"
+
+
+def proposed(request: Request) -> tuple[list[tuple[Family, Candidate]], dict[str, str]]:
+    """Return the families that apply, smallest expected error first, and why others that might apply do not."""
+    found: list[tuple[Family, Candidate]] = []
+    failures: dict[str, str] = {}
+    for family in FAMILIES.values():
+        try:
+            candidate = family.candidate(request)
+        except Infeasible as reason:
+            failures[family.key] = str(reason)
+        else:
+            found += [(family, candidate)] if candidate else []
+    return sorted(found, key=lambda pair: pair[1].expected), failures
+
+
+def certified(request: Request, family: Family, candidate: Candidate, stop: Stop | None = None) -> FamilyPlan:
+    """Return the certified plan of one family, or why there is none."""
+    try:
+        with until(stop):
+            check_time()
+            plan = protecting(request, candidate.best(request))
+    except Late:
+        if stop is None:  # the search around this one is to stop
+            raise
+        return FamilyPlan(key=family.key, reason=LATE, late=True)
+    except (Infeasible, TooLarge) as reason:
+        return FamilyPlan(key=family.key, reason=str(reason))
+    return FamilyPlan(key=family.key, plan=plan)
+
+
+def preliminary(request: Request, family: Family, candidate: Candidate, stop: Stop | None = None) -> FamilyPlan | None:
+    """Return a certified plan close to the best one of a family, and sooner; None if there is no quick way to one."""
+    try:
+        with until(stop):
+            check_time()
+            plan = preliminary_plan(request, candidate)
+    except (Late, Infeasible, TooLarge):
+        return None
+    return FamilyPlan(key=family.key, plan=protecting(request, plan)) if plan is not None else None
+
+
+def by_family(
+    request: Request, *, prune: bool = False, only: str | None = None, stop: Stop | None = None
+) -> Iterator[FamilyPlan]:
+    """Yield what the search of each family finds, smallest expected error first, until ``stop`` returns True.
+
+    ``only`` restricts it to one family. With ``prune``, families that cannot have the smallest error, and cannot be
+    preferred, are skipped.
+    """
+    proposals, failures = proposed(request)
+    plans: list[Plan] = []
+
+    def hopeless(family: Family, candidate: Candidate) -> bool:
+        """Return True if a family cannot have an error that is of any interest."""
+        optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
+        if candidate.schema is not None and len(candidate.schema.attributes) > 1:
+            optimism = EXPECTED
+        errors = [plan_error(request, one) for one in plans]
+        limit = min(errors)
+        if family.trust != "shuffling":  # families of this trust need the most honest users
+            alone = [plan_error(request, one) for one in plans if _honest(one) == 1]
+            limit = min([FEWER_HONEST * limit, *alone])
+        return optimism * candidate.expected > limit
+
+    for family, candidate in proposals:
+        if only not in (None, family.key) or (prune and plans and hopeless(family, candidate)):
+            continue
+        found = certified(request, family, candidate, stop)
+        plans += [found.plan] if found.plan is not None else []
+        yield found
+    for key, reason in failures.items():
+        yield FamilyPlan(key=key, reason=reason)
+
+
+def protecting(request: Request, plan: Plan) -> Plan:
+    """Return the plan if it protects at least as the request asks: the last check of every search.
+
+    Raises :class:`FalseClaim` if its guarantee rests on more trust than allowed, or if records would be sent in the
+    clear, or with less local protection than required. No family of the planner should ever cause that.
+    """
+    held, protocol = plan.guarantee.assumptions, plan.protocol
+    if not includes_trust(request.trust, held.trust):
+        raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
+    if any(noise.shuffler_fakes is not None for noise in protocol.noise) and request.trust != "shuffler-noise":
+        raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
+    if not request.allows_clear and (protocol.clear or math.isinf(held.collusion_epsilon)):
+        raise FalseClaim("the plan sends records in the clear, but must randomize every record on its device")
+    if held.collusion_epsilon * request.rounds > request.max_collusion_epsilon:
+        raise FalseClaim(
+            f"the plan has a collusion ε of {held.collusion_epsilon:.6g} per round, but it must be at most "
+            f"{request.max_collusion_epsilon:g} over {request.rounds:,} rounds"
+        )
+    if math.isfinite(request.max_client_weight) and (weight := client_weight(plan)) > request.max_client_weight:
+        raise FalseClaim(f"one device counts for {weight:.4g} people, but for {request.max_client_weight:g} at most")
+    return plan
 
 
 def frontier(
@@ -59,7 +300,7 @@ def frontier(
     stop = deadline_of(deadline)
     asked = given_budget(budget, epsilon, delta)
     request = Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits)
-    return compare(request, stop=stop).grouped
+    return Search.of(request, stop=stop).grouped
 
 
 def frontier_by_family(
@@ -87,7 +328,8 @@ def frontier_by_family(
     """
     stop = deadline_of(deadline)
     asked = given_budget(budget, epsilon, delta)
-    return one_by_one(Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits), stop)
+    request = Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits)
+    return by_family(request, stop=stop)
 
 
 def plan(
@@ -103,8 +345,7 @@ def plan(
     """Return the plan with the smallest standard error that meets the budget and needs no more than the stated trust.
 
     A plan that needs fewer honest users is preferred if its error is at most 1.25 times the smallest one
-    (:data:`~hubbub.planner.comparison.FEWER_HONEST`); :attr:`Comparison.preference` of :func:`hubbub.planner.compare`
-    says so.
+    (:data:`FEWER_HONEST`); :attr:`Search.preference` says so.
 
     By default the trust is "shuffling": every record is randomized on its device, and the shuffler only mixes. The
     budget is an object, or ``epsilon`` and ``delta``; the other keywords are those of
@@ -120,223 +361,5 @@ def plan(
     """
     request = Request.of(schema, n, given_budget(budget, epsilon, delta), **constraints)
     if family is None:
-        return compare(request, prune=True).best
-    return compare(request, only=check_choice("family", family, tuple(FAMILIES))).of(family)
-
-
-def smallest_n(
-    schema: Schema,
-    budget: Budget | None = None,
-    precision: float | None = None,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    share: float | None = None,
-    within: float | None = None,
-    level: float = LEVEL,
-    **constraints: Unpack[Constraints],
-) -> Plan:
-    """Return the plan with the smallest n, within 1 %, at which what :func:`plan` prefers reaches a precision.
-
-    Give ``share`` and ``within``: a label held by this share of the population is measured within this relative error
-    with probability ``level``, sampling error included (:func:`hubbub.planner.relative_error`). Or give ``precision``:
-    the standard error of the noise is at most this share of n. The other keywords are those of :func:`plan`.
-
-    >>> chosen = smallest_n(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001, trust="shuffler-noise")
-    >>> chosen.stderr / chosen.n <= 0.001, 2400 < chosen.n < 2500
-    (True, True)
-    >>> chosen = smallest_n(Schema.bits(1), epsilon=1.0, delta=1e-6, share=0.01, within=0.2)
-    >>> relative_error(chosen, 0.01) <= 0.2, 12_000 < chosen.n < 13_000
-    (True, True)
-    """
-    asked = given_budget(budget, epsilon, delta)
-    goal = given_goal(share, within, level)
-    request = Request.of(schema, 1, asked, **constraints)
-    if goal is not None:
-        if precision is not None:
-            reject("precision", "be omitted if share and within are given")
-        needed, ratio = goal.people, lambda one: relative_error(one, goal.share, goal.level) / goal.within
-    else:
-        if precision is None:
-            reject("precision", "be given, or share and within")
-        wanted = check_real("precision", precision, OPEN_UNIT)
-        needed, ratio = lambda stderr: stderr / wanted, lambda one: one.stderr / one.n / wanted
-    search = _Search(lambda n: replace(request, n=max(1, math.floor(n))), ratio)
-    noise = central_stderr(schema, asked, request.rounds)
-    for _ in range(4):  # the error of the noise depends on n, often little
-        guess = min(max(needed(noise), 2.0), MAX_PEOPLE / 10)
-        noise = search.expected(guess)
-    least = search.least(guess, float(MAX_PEOPLE), relative=0.01)
-    if math.isfinite(least):
-        return search.plans[least]
-    best = search.at(float(MAX_PEOPLE))
-    if goal is not None:
-        raise Infeasible(
-            f"no batch of up to {MAX_PEOPLE:,} people measures {goal} with {asked} for {schema}; at n = "
-            f"{MAX_PEOPLE:,} it is within ±{percent(relative_error(best, goal.share, goal.level))}: raise within to "
-            "that, or raise epsilon"
-        )
-    raise Infeasible(
-        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {asked} "
-        f"for {schema}; at n = {MAX_PEOPLE:,} it is {best.stderr / best.n:.3g} of n: raise precision to that, or "
-        "raise epsilon"
-    )
-
-
-def best_epsilon(
-    schema: Schema,
-    n: int,
-    delta: float,
-    stderr: float | None = None,
-    *,
-    share: float | None = None,
-    within: float | None = None,
-    level: float = LEVEL,
-    **constraints: Unpack[Constraints],
-) -> Plan:
-    """Return the plan with the smallest ε, within 0.2 %, at which what :func:`plan` prefers reaches a precision.
-
-    Give ``stderr``, the largest standard error of one count in people, or ``share`` and ``within`` as for
-    :func:`smallest_n`. The other keywords are those of :func:`plan`.
-
-    >>> chosen = best_epsilon(Schema.one_hot(4), 20_000, 1e-6, stderr=2.43, trust="shuffler-noise")
-    >>> chosen.stderr <= 2.43, round(chosen.guarantee.epsilon, 2)
-    (True, 1.0)
-    """
-    delta = check_delta(delta)
-    goal = given_goal(share, within, level)
-    request = Request.of(schema, n, Budget(0.0, delta), **constraints)
-    if goal is not None:
-        if stderr is not None:
-            reject("stderr", "be omitted if share and within are given")
-        _check_sample(goal, request.n)
-        wanted, ratio = goal.stderr(request.n), lambda one: relative_error(one, goal.share, goal.level) / goal.within
-    else:
-        if stderr is None:
-            reject("stderr", "be given, or share and within")
-        wanted = check_real("stderr", stderr, POSITIVE)
-        ratio = lambda one: one.stderr / wanted  # noqa: E731
-    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), ratio)
-    guess = min(1.01 * math.sqrt(2) * schema.distance / max(wanted, 1e-300), 10.0)
-    least = search.least(guess, MAX_EPSILON, relative=0.002)
-    if math.isfinite(least):
-        return search.plans[least]
-    best = search.at(MAX_EPSILON)
-    if goal is not None:
-        raise Infeasible(
-            f"no ε up to {MAX_EPSILON:g} measures {goal} for {schema} at n = {request.n:,}; at ε = {MAX_EPSILON:g} it "
-            f"is within ±{percent(relative_error(best, goal.share, goal.level))}: raise within to that, or raise n"
-        )
-    raise Infeasible(
-        f"no ε up to {MAX_EPSILON:g} gives a standard error of {stderr:g} for {schema} at n = {request.n:,}; "
-        f"at ε = {MAX_EPSILON:g} it is {best.stderr:.4g}: raise stderr to that, or raise n"
-    )
-
-
-def epsilon_for_margin(
-    schema: Schema, n: int, delta: float, people: float, *, lowest: float = 0.0, **constraints: Unpack[Constraints]
-) -> float:
-    """Return an ε of three digits at which the best plan has a margin of at most ``people``, close to the smallest.
-
-    The margin is :func:`hubbub.planner.margins.overall_margin`. Where it falls all the way, the result is within 1 % of
-    the smallest ε. Counts are whole numbers, so that margins of few people fall in steps and may rise a little between
-    them: among ten people, the result was up to 8 % above the smallest ε. Over several rounds, plans leave more or less
-    of their budget, so that margins rise between them too. The plan for the result is checked; if the margins of all
-    rounded values are too large, the result has all its digits.
-
-    A thousandth of a person is neglected: the mean of the shuffler's fakes is not quite whole, because their number is
-    not negative. No ε below ``lowest`` is tried: noise of a million people takes minutes to certify, and memory.
-
-    >>> epsilon_for_margin(Schema.one_hot(4), 20_000, 1e-6, 6, trust="shuffler-noise")
-    0.816
-    """
-    wanted = check_real("people", people, POSITIVE)
-    request = Request.of(schema, n, Budget(0.0, check_delta(delta)), **constraints)
-    most = wanted + NEGLECTED * min(wanted, 1.0)
-    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), lambda one: overall_margin(one) / most)
-    if lowest and search.expected(lowest) <= most and search.excess(lowest) <= 0:
-        return lowest
-    guess = max(min(laplace_factor() * math.sqrt(2) * schema.distance / wanted, 10.0), lowest)
-    least = search.least(guess, MAX_EPSILON, relative=0.002, bottom=lowest)
-    if math.isfinite(least):
-        found = search.plans[least]
-        spent = max(min(least, found.guarantee.epsilon if found.rounds == 1 else found.total.epsilon), lowest)
-        for start, tries in ((spent, MORE_EPSILONS), (least, 1)):
-            unit = 10.0 ** (math.floor(math.log10(max(start, 1e-300))) - 2)
-            first = math.ceil(start / unit - 1e-9)
-            for place in range(first, first + tries):
-                epsilon = float(f"{place * unit:.3g}")
-                if search.excess(epsilon) <= 0:
-                    return epsilon
-        return least
-    best = search.at(MAX_EPSILON)
-    raise Infeasible(
-        f"no ε up to {MAX_EPSILON:g} measures a count of {schema} within ±{wanted:g} people at n = {request.n:,}; at "
-        f"ε = {MAX_EPSILON:g} it is within ±{overall_margin(best):.4g}: accept that, or raise n"
-    )
-
-
-def _check_sample(goal: Goal, n: int) -> None:
-    """Raise :class:`Infeasible` if n people are too few for a goal even without any noise."""
-    sampled = sampling_error(goal.share, n, goal.level)
-    if sampled > goal.within:
-        raise Infeasible(
-            f"{n:,} people cannot measure {goal}: the sampling error alone is ±{percent(sampled)}, whatever ε is; "
-            f"this needs about {math.ceil(goal.sample_size):,} people"
-        )
-
-
-class _Search:
-    """Plans along one parameter, cached so that a search returns a plan that it evaluated."""
-
-    def __init__(self, request: Callable[[float], Request], ratio: Callable[[Plan], float]) -> None:
-        self._request, self._ratio = request, ratio
-        self.plans: dict[float, Plan] = {}
-
-    def at(self, value: float) -> Plan:
-        """Return the best plan at a value, or raise Infeasible."""
-        if value not in self.plans:
-            self.plans[value] = compare(self._request(value), prune=True).best
-        return self.plans[value]
-
-    def expected(self, value: float) -> float:
-        """Return about the smallest standard error at a value, without any certificate."""
-        proposals, _ = proposed(self._request(value))
-        return proposals[0][1].expected if proposals else 1.0
-
-    def known(self, value: float) -> Plan | None:
-        """Return the best plan at a value, or None if nothing is feasible."""
-        if value not in self.plans:
-            found = compare(self._request(value), prune=True)
-            if not found.plans:
-                return None
-            self.plans[value] = found.best
-        return self.plans[value]
-
-    def least(self, guess: float, top: float, *, relative: float, bottom: float = 0.0) -> float:
-        """Return the smallest value, within ``relative``, at which the target is reached; ∞ if it is not up to ``top``.
-
-        A plan costs up to seconds, so a few steps of Newton's method, by secants on logarithmic scales, come first.
-        """
-        points: list[tuple[float, float]] = []
-        for _ in range(NEWTON_STEPS):
-            excess = self.excess(guess)
-            if not math.isfinite(excess):
-                break
-            points.append((math.log(guess), excess))
-            if abs(excess) < relative / 2:
-                break
-            (x, last), (y, new) = points[-2:] if len(points) > 1 else ((0.0, 0.0), points[-1])
-            slope = (new - last) / (y - x) if len(points) > 1 and y != x else -1.0
-            step = -new / (slope if -2.0 < slope < -0.1 else -1.0)
-            guess = min(max(guess * math.exp(min(max(step, -2.0), 2.0)) * (1 + relative / 4), bottom), top)
-
-        def allowed(value: float) -> float:
-            return self.excess(value) if value >= bottom else math.inf
-
-        return falling_root(allowed, guess, top, relative=relative, stride=1 + relative / 2)[1]
-
-    def excess(self, value: float) -> float:
-        """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
-        found = self.known(value)
-        return math.inf if found is None else math.log(max(self._ratio(found), 1e-300))
+        return Search.of(request, prune=True).best
+    return Search.of(request, only=check_choice("family", family, tuple(FAMILIES))).plan_of(family)

@@ -8,27 +8,18 @@ from collections.abc import Sequence
 
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
+from hubbub.mechanisms.chances import chance_shown, count_shown
+from hubbub.mechanisms.errors import QuestionError, question_errors
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import described_rate, success_rate
-from hubbub.model.schema import Schema
 from hubbub.pipeline import device
-from hubbub.planner import cost, margin
-from hubbub.report.influence import described_weight
+from hubbub.planner import cost, margin, question_margins
+from hubbub.report import sentences
 from hubbub.report.results import percent
-from hubbub.report.string_words import (
-    asked_string,
-    example_string,
-    string_learns,
-    string_leaves,
-    string_meaning,
-    string_precision,
-)
-from hubbub.report.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
-from hubbub.report.survey_words import described_assumptions
+from hubbub.report.sentences import DOES, SHOWN, UNCOVERED, mechanisms, numbered, only_question, question_words
+from hubbub.report.words import described_assumptions, described_weight
 from hubbub.wire import messages
 
-SHOWN = 12
-"""Labels, or messages of an example, that are named one by one."""
 WEAK = 0.9
 """Share of right guesses from which on a protection is called weak."""
 CERTAIN = 0.999
@@ -37,7 +28,7 @@ CERTAIN = 0.999
 
 def assumed(plan: Plan) -> list[str]:
     """Return the assumptions of the guarantee of a plan in sentences."""
-    return described_assumptions(plan.guarantee, survey=plan.schema.named, rounds=plan.rounds)
+    return described_assumptions(plan.guarantee, survey=only_question(plan.schema) is None, rounds=plan.rounds)
 
 
 def guesses(epsilon: float, delta: float = 0.0) -> str:
@@ -94,82 +85,21 @@ def one_in(probability: float) -> str:
 
 def asked(plan: Plan) -> list[str]:
     """Say what is asked of how many people."""
-    schema = check_type("plan", plan, Plan).schema
-    lines = [_choice(schema)] if not schema.named else asked_questions(plan)
+    lines = sentences.asked(check_type("plan", plan, Plan).schema)
     lines.append(f"No result is computed from fewer than {plan.n:,} people.")
     if plan.rounds > 1:
         lines.append(f"The same people may be asked up to {plan.rounds:,} times.")
     return lines
 
 
-def _choice(schema: Schema) -> str:
-    if schema.text is not None:
-        return asked_string(schema.text)
-    if schema.exclusive:
-        choice = f"Every person gives exactly one of {schema.width:,} answers"
-    elif schema.width == 1:
-        choice = "Every person answers yes or no"
-    elif schema.dense:
-        choice = f"Every person answers yes or no to each of {schema.width:,} items"
-    else:
-        choice = f"Every person chooses at most {schema.max_set:,} of {schema.width:,} items"
-    return f"{choice}: {labels(schema)}."
-
-
-def labels(schema: Schema) -> str:
-    """Return the labels, or the first of many."""
-    shown = ", ".join(schema.labels[:SHOWN])
-    rest = schema.width - SHOWN
-    return shown if rest <= 0 else f"{shown}, and {rest:,} more"
-
-
 def leaves(plan: Plan) -> list[str]:
     """Say what leaves a device."""
-    lines = _own_messages(plan) if not plan.schema.named else survey_leaves(plan)
-    sent = cost(plan)
-    if sent.messages is not None and sent.bytes is not None:
-        number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
-        lines.append(
-            f"The device sends {number} to the services in a sealed envelope of {sent.bytes:,} bytes, the same size "
-            "for everyone. No name, no address, no time and no device identifier is part of a message."
-        )
-    else:
-        lines.append("No name, no address, no time and no device identifier is part of a message.")
-    return lines
-
-
-def _own_messages(plan: Plan) -> list[str]:
-    protocol, schema = plan.protocol, plan.schema
-    lines = []
-    if protocol.sends_strings:
-        return string_leaves()
-    if protocol.sends_category:
-        share = (schema.width - 1) * protocol.q
-        lines.append(
-            f"With probability {percent(share)}, the device replaces the answer by another one, chosen at random. "
-            "It sends one message, which names one answer."
-        )
-    elif protocol.clear:
-        lines.append(
-            "The device sends the answer unchanged. Only messages that are not true answers, the fakes, hide it."
-        )
-    else:
-        made = "makes a list with one entry, yes or no, for each label, and reverses every entry"
-        what = made if schema.width > 1 else "reverses the answer"
-        lines.append(f"The device {what} with probability {percent(protocol.q)}.")
-        if protocol.sends_bits:
-            lines.append("It sends one message for each entry that is then yes; a message names one label.")
-        elif protocol.k > 1:
-            lines.append(f"It does so {protocol.k:,} times, and sends each result as one message.")
-        else:
-            lines.append("It sends the result as one message.")
-    if drawn := protocol.user_fakes:
-        lines.append(f"It adds fakes, messages with a random answer: {drawn.mean:.3g} on average.")
-    elif protocol.fixed_fakes:
-        lines.append(f"All devices together add {protocol.fixed_fakes:,} fakes, messages with a random answer.")
-    if protocol.shuffler_fakes:
-        lines.append("The shuffler adds a random number of fakes for every answer and keeps that number secret.")
-    return lines
+    lines = sentences.leaves(plan)
+    sent, nothing = cost(plan), "No name, no address, no time and no device identifier is part of a message."
+    if sent.messages is None or sent.bytes is None:
+        return [*lines, nothing]
+    envelope = f"a sealed envelope of {sent.bytes:,} bytes, the same size for everyone"
+    return [*lines, f"The device sends {numbered(sent.messages, 'message')} to the services in {envelope}. {nothing}"]
 
 
 def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
@@ -177,13 +107,9 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
 
     The example is the same whenever it is made from the same plan: it shows nobody's data.
     """
-    schema, protocol = plan.schema, plan.protocol
-    answer = schema.labels[0] if schema.text is None else example_string(schema.text)
-    value: object = answer if schema.exclusive or schema.text is not None else [answer]
-    if schema.named:
-        answer, value = example_answers(plan)
+    value, answer = sentences.example_answers(plan.schema)
     entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
-    fixed = protocol.fixed_fakes // plan.n if protocol.fixed_fakes else None
+    fixed = plan.protocol.fixed_fakes // plan.n or None
     sent = device.payloads(value, plan, fakes=fixed, entropy=entropy)
     shown = [(meaning(payload, plan), messages.encode(payload, plan).hex()) for payload in sent]
     return answer, shown
@@ -191,15 +117,7 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
 
 def meaning(payload: bytes, plan: Plan) -> str:
     """Return the labels that a payload names, or its text."""
-    if plan.protocol.sends_strings:
-        return string_meaning(payload, plan)
-    number = int.from_bytes(payload, "little")
-    if plan.protocol.payload_format.is_index:
-        return plan.schema.labels[number]
-    names = [label for i, label in enumerate(plan.schema.labels) if number >> i & 1]
-    if len(names) > SHOWN:
-        return f"{', '.join(names[:SHOWN])}, and {len(names) - SHOWN:,} more"
-    return ", ".join(names) or "no label"
+    return mechanisms(plan)[0][0].reads(payload, plan)
 
 
 def odds(plan: Plan) -> list[tuple[str, str]]:
@@ -225,7 +143,7 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     """Return who sees what, and what that tells about one person."""
     held = plan.guarantee.assumptions
     if held.relay:
-        return string_learns(plan, learned(plan.total.epsilon, plan.total.delta, plan.rounds))
+        return _learns_behind_relay(plan)
     if not held.shuffler:
         everything = "every message, with its sender"
         return [
@@ -235,8 +153,7 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
         ]
     both = learned(plan.rounds * held.collusion_epsilon, rounds=plan.rounds)
     own = ", its own fakes" if held.fakes else ""
-    less = "the exact counts" if plan.protocol.clear else "the counts without the noise of its fakes"
-    read = less if held.fakes else "no more than the analyzer"
+    read = UNCOVERED[plan.protocol.clear] if held.fakes else "no more than the analyzer"
     return [
         ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta, plan.rounds)),
         (
@@ -255,26 +172,59 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     ]
 
 
-def spoken(half: float) -> str:
+def _learns_behind_relay(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return who learns what if a relay hides from the shuffler who sends."""
+    alone = f"{chance_shown(plan, 1):.2g}"
+    return [
+        (
+            "analyzer",
+            "texts that many people have, each with a noisy number of them",
+            learned(plan.total.epsilon, plan.total.delta, plan.rounds),
+        ),
+        (
+            "shuffler",
+            "which texts are equal, and how many people sent each; no senders",
+            "if texts are sealed: whether anyone has a text that it had evaluated; with the results: the exact numbers "
+            "of the texts that are shown",
+        ),
+        ("relay", "who takes part, and when; everything is sealed", "nothing about the text"),
+        ("shuffler and analyzer, if they collude", "all texts and exact numbers, no senders", "not whose text it is"),
+        ("relay and shuffler, if they collude", "who sent equal texts", "frequent texts can be guessed"),
+        ("all three, if they collude", "every text with its sender", "the text (no protection)"),
+        ("reader of the results", "what the analyzer publishes", f"a text of one person with probability {alone}"),
+    ]
+
+
+def spoken(half: float, unit: str = "") -> str:
     """Return the half-width of an interval with three digits.
 
-    >>> spoken(45.472), spoken(1111.3), spoken(0.0)
-    ('± 45.5', '± 1,110', '± 0')
+    >>> spoken(45.472), spoken(1111.3, "people"), spoken(0.0)
+    ('± 45.5', '± 1,110 people', '± 0')
     """
-    return f"± {float(f'{half:.3g}'):,.10g}"
+    return f"± {float(f'{half:.3g}'):,.10g}{' ' + unit if unit else ''}"
+
+
+def margins(plan: Plan) -> list[tuple[QuestionError, str]]:
+    """Return the error of every question that has a name, and its margin at 95 % with its unit; none for one count."""
+    if only_question(plan.schema) is not None:
+        return []
+    half = question_margins(plan)
+    return [(one, spoken(half[one.question], one.unit)) for one in question_errors(plan)]
+
+
+REPRESENTS = "How well the people who take part represent others is a separate question, which noise does not change."
 
 
 def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
-    if plan.schema.named:
-        return survey_precision(plan)
+    where, often = f"In a batch of {plan.n:,} people, the added noise moves", "95 of 100 collections"
+    if each := margins(plan):
+        lines = [f"{where} results by at most the following in {often}. Every result states its own interval."]
+        return [*lines, *(f"{one.question}: {half} ({one.measures})." for one, half in each), REPRESENTS]
     reach = margin(plan)
-    lines = [
-        f"In a batch of {plan.n:,} people, the added noise moves a count by at most {spoken(reach)} people in "
-        "95 of 100 collections. Every result states its own interval."
-    ]
-    if plan.protocol.sends_strings:
-        lines.insert(0, string_precision(plan))
+    lines = [f"{where} a count by at most {spoken(reach, 'people')} in {often}. Every result states its own interval."]
+    if question_words(only_question(plan.schema)).thresholded:
+        lines.insert(0, _shown(plan))
     share = reach / 0.1 / plan.n
     if share <= 1:
         lines.append(
@@ -283,16 +233,22 @@ def precision(plan: Plan) -> list[str]:
         )
     else:
         lines.append("No share of the people can be measured within a tenth of its value: the batch is too small.")
-    lines.append(
-        "How well the people who take part represent others is a separate question, which noise does not change."
+    return [*lines, REPRESENTS]
+
+
+def _shown(plan: Plan) -> str:
+    """Say how many people must have a text for it to be shown."""
+    half, most, alone = count_shown(plan, 0.5), count_shown(plan, 0.95), f"{chance_shown(plan, 1):.2g}"
+    return (
+        f"A text that {half:,} people have is shown in half of all collections, one that {most:,} people have in 95 of "
+        f"100. The fewer people have a text, the more rarely it is shown: that of one person with probability {alone}."
     )
-    return lines
 
 
 def summary(plan: Plan) -> str:
     """Return the protection in one or two sentences."""
     held, total = plan.guarantee, plan.total
-    does = "hides its answer among fakes" if plan.protocol.clear else "randomizes its answer"
+    does = DOES[plan.protocol.clear]
     first = {
         "nobody": "Every device randomizes its answer so strongly that nobody has to be trusted.",
         "shuffling": f"Every device {does}, and a shuffler separates answers from the people who gave them.",

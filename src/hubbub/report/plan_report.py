@@ -5,23 +5,17 @@ from dataclasses import dataclass, field
 
 from hubbub import planner
 from hubbub.errors import check_type
-from hubbub.mechanisms.errors import question_errors
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import success_rate
 from hubbub.planner.margins import overall_margin
 from hubbub.report import explanation
 from hubbub.report.explanation import one_in
-from hubbub.report.influence import described_weight
-from hubbub.report.report import Block, Facts, Figure, Report, Section, Table
-from hubbub.report.results import excess_sentence, percent, private
-from hubbub.report.rows import TRUST, estimate_chart
-from hubbub.report.strings import strings_blocks
-from hubbub.report.survey_explanation import survey_margin
-from hubbub.report.survey_results import question_blocks
-from hubbub.report.survey_words import batch_fakes, described_error, described_questions
-from hubbub.results.counts import Estimate
-from hubbub.results.strings import StringEstimate
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.report.report import Block, Facts, Report, Section, Table
+from hubbub.report.results import excess_sentence, private, view_blocks
+from hubbub.report.rows import TRUST
+from hubbub.report.sentences import batch_fakes
+from hubbub.report.words import described_error, described_questions, described_weight
+from hubbub.results.result import Result
 
 PER_TRUST = 2
 """Alternatives shown of each kind of trust."""
@@ -63,7 +57,7 @@ class Background:
     agreement: Agreement | None = None
     statements: Sequence[str] = ()
     """Statements of the operators on retention, legal basis or contact."""
-    estimates: Mapping[str, Estimate | SurveyEstimate | StringEstimate] = field(default_factory=dict)
+    estimates: Mapping[str, Result] = field(default_factory=dict)
     """Results of collections under the plan, by name."""
 
 
@@ -118,11 +112,9 @@ def _rests(plan: Plan) -> list[str]:
 def _margin(plan: Plan) -> tuple[str, str]:
     """Return the margin of a count, or of the first question of a survey."""
     often = "95 of 100 times" + (", per round" if plan.rounds > 1 else "")
-    if not plan.schema.named:
-        return f"{explanation.spoken(planner.margin(plan))} people", f"on a count, {often}"
-    first = question_errors(plan)[0]
-    half = planner.question_margins(plan)[first.question]
-    return survey_margin(first, half), f"on {first.question} ({first.measures}), {often}"
+    for error, half in explanation.margins(plan):
+        return half, f"on {error.question} ({error.measures}), {often}"
+    return explanation.spoken(planner.margin(plan), "people"), f"on a count, {often}"
 
 
 STYLE = """
@@ -160,12 +152,12 @@ def _leaves(plan: Plan) -> list[Block]:
 
 def _survey(plan: Plan) -> list[Section]:
     """Return the questions of a survey as engineers see them: error, layout, messages and noise of each."""
-    if not plan.schema.named:
-        return []
     rows = [
         (one.name, described_error(one.error), one.error.measures, one.layout, str(one.messages), one.noise or "–")
         for one in described_questions(plan)
     ]
+    if not rows:
+        return []
     head = ("question", "standard error", "of", "counted as", "messages", "noise")
     fakes = batch_fakes(plan)
     words = f"A batch of {plan.n:,} people contains {fakes:,.0f} fakes on average." if fakes else "There are no fakes."
@@ -281,49 +273,15 @@ def _identifiers(plan: Plan, given: Background) -> list[Block]:
 
 def _results(given: Background) -> list[Section]:
     sections = []
-    for name, one in given.estimates.items():
-        if isinstance(one, SurveyEstimate):
-            sections += [
-                Section(
-                    f"Results: {name}, {question}",
-                    [*_whole(one, question), *question_blocks(question, result, 0.95, TOP)],
-                )
-                for question, result in one.results
-            ]
-            continue
-        if isinstance(one, StringEstimate):
-            sections.append(Section(f"Results: {name}", strings_blocks(one, level=0.95, top=TOP)))
-            continue
-        low, high = one.interval()
-        order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]
-        rows = [
-            (
-                one.labels[i],
-                f"{one.values[i]:z,.0f}",
-                f"{low[i]:z,.0f} – {high[i]:z,.0f}",
-                percent(one.values[i] / one.n),
-            )
-            for i in order
-        ]
-        more = f"The largest {TOP} of {len(one.labels):,} labels. " if len(one.labels) > TOP else ""
-        words = f"{more}{one.n:,} people; values are {one.remark}.{_held(one)}"
-        chart = Figure(estimate_chart(one, top=TOP), "Estimates with 95 % intervals.")
-        blocks: list[Block] = [
-            words,
-            chart,
-            Table(("label", "people", "95 % interval", "share"), rows, folded="As a table"),
-        ]
-        sections.append(Section(f"Results: {name}", blocks))
+    for name, result in given.estimates.items():
+        held = f" This batch is {private(result)}." if result.guarantee else ""
+        # What holds for all questions is said above the first.
+        words: list[Block] = [f"{result.n:,} people.{held}{excess_sentence(result)}"]
+        for question, view in result.views:
+            title = f"Results: {name}, {question}" if question else f"Results: {name}"
+            sections.append(Section(title, [*words, *view_blocks(question, view, top=TOP)]))
+            words = []
     return sections
-
-
-def _whole(estimate: SurveyEstimate, question: str) -> list[Block]:
-    """Return what holds for all questions, above the first."""
-    return [f"{estimate.n:,} people.{_held(estimate)}"] if question == estimate.results[0][0] else []
-
-
-def _held(estimate: Estimate | SurveyEstimate) -> str:
-    return (f" This batch is {private(estimate)}." if estimate.guarantee else "") + excess_sentence(estimate)
 
 
 def _duration(seconds: int) -> str:

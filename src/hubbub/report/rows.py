@@ -12,7 +12,7 @@ from hubbub.model.plans import Plan
 from hubbub.report.charts import REFERENCE, Axis, number, ticks
 from hubbub.report.figures import Canvas, Chart
 from hubbub.report.style import LIGHT, MARKERS
-from hubbub.results.counts import Estimate
+from hubbub.results.labels import LabelView
 
 LONGEST = {True: 36, False: 44}  # longest label that fits, in letters, on wide and on narrow charts
 
@@ -47,7 +47,7 @@ class Rank:
 
 
 def bars_of(
-    estimate: Estimate, truth: Sequence[int] | NDArray[np.int64] | None = None, chosen: Sequence[int] | None = None,
+    estimate: LabelView, truth: Sequence[int] | NDArray[np.int64] | None = None, chosen: Sequence[int] | None = None,
     *, level: float = 0.95, simultaneous: bool = False,
 ) -> list[Bar]:  # fmt: skip
     """Return the counts of an estimate with their intervals and, if known, the true counts."""
@@ -58,7 +58,7 @@ def bars_of(
     return [Bar(estimate.labels[i], known[i], *(part[i] for part in values)) for i in places]
 
 
-def estimate_chart(estimate: Estimate, *, level: float = 0.95, top: int = 20, simultaneous: bool = False) -> Chart:
+def estimate_chart(estimate: LabelView, *, level: float = 0.95, top: int = 20, simultaneous: bool = False) -> Chart:
     """Draw the largest counts of an estimate with their intervals."""
     order = sorted(range(len(estimate.labels)), key=lambda i: -estimate.values[i])[:top]
     bars = bars_of(estimate, None, order, level=level, simultaneous=simultaneous)

@@ -2,44 +2,29 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hubbub.mechanisms.chances import chance_shown, count_shown
+from hubbub.mechanisms.design import places
+from hubbub.mechanisms.errors import QuestionError, question_errors
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import TRUST_DESCRIPTIONS, Assumptions, Guarantee, described_odds
-from hubbub.model.protocol import Fakes, Protocol
-from hubbub.model.schema import Schema
-from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner.influence import client_messages, client_weight, question_weights
 from hubbub.planner.precision import LEVEL, percent, question_noise
-from hubbub.report.influence import described_weight
-from hubbub.report.survey_words import described_assumptions, described_survey_protocol, survey_rows
+from hubbub.report.sentences import (
+    asked_of,
+    batch_fakes,
+    described_layout,
+    described_noises,
+    described_protocol,
+    described_schema,
+    only_question,
+    question_words,
+)
 
 SHARE = 0.01
 """Share of the population whose precision is shown if no other is asked for."""
-
-
-def described_protocol(protocol: Protocol) -> str:
-    """Describe a protocol in a few words."""
-    if len(protocol.noise) > 1:
-        return described_survey_protocol(protocol)
-    words = [f"q = {protocol.q:.4g}" if protocol.q else "in the clear"]
-    if protocol.k > 1:
-        words.append(f"{protocol.k} copies")
-    m = protocol.m
-    if isinstance(m, Fakes):
-        distribution = {
-            "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes per user",
-            "poisson": f"Poisson({m.scale:.4g}) fakes per user",
-            "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
-            "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
-        }
-        words.append(distribution[m.distribution])
-        if protocol.sends_strings:
-            name = m.distribution.capitalize()
-            return f"strings: the shuffler subtracts {name}({m.scale:.4g}) + {m.shift} from the people who hold each"
-    elif m:
-        words.append(f"{m:,} fakes")
-    kind = {"records": "whole records", "bits": "split bits", "category": "one category", "strings": "strings"}
-    return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
 def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[tuple[str, str]]:
@@ -49,7 +34,7 @@ def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[t
 
 def described_series(plan: Plan) -> list[tuple[str, str]]:
     """Describe the guarantee of a plan: first of all its rounds together, which is what a person risks."""
-    survey, total = plan.schema.named, plan.total
+    survey, total = only_question(plan.schema) is None, plan.total
     if plan.rounds == 1:
         return described_guarantee(plan.guarantee, survey=survey)
     epsilon = "∞" if math.isinf(total.epsilon) else f"{total.epsilon:.4g}"
@@ -89,6 +74,12 @@ def _held(guarantee: Guarantee, *, survey: bool, rounds: int = 1) -> list[tuple[
     ]
 
 
+def described_assumptions(guarantee: Guarantee, *, survey: bool, rounds: int = 1) -> list[str]:
+    """Return the assumptions of a guarantee in sentences; the bits of a survey are categories of its attributes."""
+    lines = guarantee.assumptions.sentences(rounds)
+    return [line.replace("messages for each bit", "messages for each category") for line in lines] if survey else lines
+
+
 def described_collusion(held: Assumptions, rounds: int = 1) -> str:
     """Describe what remains if shuffler and analyzer collude."""
     return held.described_collusion(rounds) + " (no protection)" * math.isinf(held.collusion_epsilon)
@@ -96,36 +87,17 @@ def described_collusion(held: Assumptions, rounds: int = 1) -> str:
 
 def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = None) -> list[tuple[str, str]]:
     """Describe a plan as names and values, with its precision for a goal or for a share of the population."""
-    schema = plan.schema
     return [
         ("plan", plan.id),
-        ("schema", described_schema(schema)),
+        ("schema", described_schema(plan.schema)),
         ("people", f"at least {plan.n:,} in a batch"),
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
-        *(_precision(plan, goal, share) if not schema.named else _survey_rows(plan, goal, share)),
-        *([("shown", described_chances(plan))] if schema.text is not None else []),
+        *_precision(plan, goal, share),
         ("cost", str(cost(plan))),
         ("one device", described_weight(plan)),
         *described_series(plan),
     ]
-
-
-def described_schema(schema: Schema) -> str:
-    """Describe the records of a schema in a few words.
-
-    >>> described_schema(Schema.one_hot(3))
-    'one_hot, 3 labels, exactly 1 set'
-    """
-    if schema.named:
-        count = len(schema.questions)
-        return f"survey of {count:,} question{'' if count == 1 else 's'}, {schema.width:,} categories in all"
-    if schema.text is not None:
-        longer = "cut" if schema.text.cut else "refused"
-        return f"one string of at most {schema.text.max_bytes:,} bytes, longer ones are {longer}"
-    limit = "exactly" if schema.exclusive else "at most"
-    labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
-    return f"{schema.form}, {labels}, {limit} {schema.max_set:,} set"
 
 
 def described_chances(plan: Plan) -> str:
@@ -138,25 +110,127 @@ def described_chances(plan: Plan) -> str:
 
 
 def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
-    precision = described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)
-    if plan.protocol.sends_strings:
-        precision = precision.replace("a label", "a string", 1)
+    """Describe the error of a count, or of every question; a share is that of the least precise one that has shares."""
+    only, level = only_question(plan.schema), goal.level if goal else LEVEL
+    rows = _error(plan) if only is not None else survey_rows(plan)
+    if only is not None or share is not None:
+        precision = described_precision(plan, SHARE if share is None else share, level)
+        rows.append(("precision", precision.replace("a label", f"a {_counted(plan)}", 1)))
+    if goal is not None:
+        rows.append(("goal", described_goal(plan, goal)))
+        if only is None:
+            rows.append(("needed", goal.explained(question_noise(plan))))
+    if only is not None and question_words(only).thresholded:
+        rows.append(("shown", described_chances(plan)))
+    return rows
+
+
+def _error(plan: Plan) -> list[tuple[str, str]]:
+    rounds = ", per round" * (plan.rounds > 1)
+    return [("error", f"{plan.stderr:.4g} people (standard error of one count{rounds})")]
+
+
+def _counted(plan: Plan) -> str:
+    """Return what people are counted on."""
+    return question_words(asked_of(plan.schema)[0][1]).counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedQuestion:
+    """One question of a plan in words, with the figures behind them."""
+
+    name: str
+    error: QuestionError
+    layout: str
+    """The categories that are counted, such as "256 buckets in levels of 16 and 1"."""
+    messages: int
+    """Answers that a person sends for it, fakes not included: one for each attribute."""
+    noise: str
+
+    @property
+    def precision(self) -> str:
+        """The predicted standard error in the unit of the question."""
+        return f"{described_error(self.error)} (standard error of {self.error.measures})"
+
+
+def described_error(error: QuestionError) -> str:
+    """Return a predicted error with its unit.
+
+    >>> described_error(QuestionError(question="a", stderr=8.4, people=8.4, unit="people", measures="one count"))
+    '8.4 people'
+    """
+    return f"{error.stderr:,.4g}{' ' + error.unit if error.unit else ''}"
+
+
+def described_questions(plan: Plan) -> list[DescribedQuestion]:
+    """Describe every question of a plan that has a name."""
+    questions = plan.schema.questions
+    if not questions.named:
+        return []
+    noise, where = plan.protocol.noise, places(plan.schema)
     return [
-        ("error", f"{plan.stderr:.4g} people (standard error of one count{', per round' * (plan.rounds > 1)})"),
-        ("precision", precision),
-        *([("goal", described_goal(plan, goal))] if goal else []),
+        DescribedQuestion(
+            name=one.question,
+            error=one,
+            layout=described_layout(one.question, questions),
+            messages=len(where[one.question]),
+            noise=described_noises([noise[place] for place in where[one.question]]) if where[one.question] else "",
+        )
+        for one in question_errors(plan)
     ]
 
 
-def _survey_rows(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
-    """Describe the questions; the precision for a share is that of the least precise one that has shares."""
-    rows = survey_rows(plan)
-    if share is not None:
-        rows.append(("precision", described_precision(plan, share, goal.level if goal else LEVEL)))
-    if goal is not None:
-        rows.append(("goal", described_goal(plan, goal)))
-        rows.append(("needed", str(PeopleNeeded.of(goal, question_noise(plan)))))
+def survey_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return names and values that describe the questions of a plan, and what is sent for them."""
+    rows: list[tuple[str, str]] = []
+    for one in described_questions(plan):
+        rows.append(("" if rows else "questions", f"{one.name}: {one.precision}"))
+        rows.append(("", f"  {one.layout}{f'; {one.noise}' if one.noise else ''}"))
+    count = len(plan.protocol.noise)
+    rows.append(("answers", f"{count:,} per person{', in separate messages that nothing links' if count > 1 else ''}"))
+    if fakes := batch_fakes(plan):
+        drawn = "the shuffler" if plan.protocol.has_shuffler_fakes else "the users"
+        rows.append(("fakes", f"{fakes:,.0f} in a batch, drawn by {drawn}"))
     return rows
+
+
+def questions_record(plan: Plan) -> list[dict[str, object]]:
+    """Return the questions of a plan that have names as JSON objects."""
+    return [
+        {
+            "question": one.name,
+            "stderr": one.error.stderr,
+            "unit": one.error.unit,
+            "measures": one.error.measures,
+            "people": one.error.people,
+            "layout": one.layout,
+            "messages": one.messages,
+            "noise": one.noise,
+        }
+        for one in described_questions(plan)
+    ]
+
+
+def described_weight(plan: Plan, slots: int | None = None) -> str:
+    """Say for how many people one malicious device can count.
+
+    >>> from hubbub import Protocol, Schema, plan_from
+    >>> described_weight(plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6))
+    'a malicious one sends up to 21 messages and counts for up to 21.7 people on one label'
+    """
+    most = client_messages(plan) if slots is None else slots
+    number = "any number of messages" if math.isinf(most) else f"up to {most:,} message{'s' * (most != 1)}"
+    weight = client_weight(plan, slots)
+    people = "1 person" if weight == 1 else f"{_number(weight)} people"
+    what = _counted(plan)
+    if only_question(plan.schema) is None:
+        each = ", ".join(f"{name} {_number(weight)}" for name, weight in question_weights(plan, slots).items())
+        what = f"answer ({each})"
+    return f"a malicious one sends {number} and counts for up to {people} on one {what}"
+
+
+def _number(weight: float) -> str:
+    return "∞" if math.isinf(weight) else f"{float(f'{weight:.3g}'):,.10g}"
 
 
 def described_goal(plan: Plan, goal: Goal) -> str:

@@ -18,22 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.documents import Fields, Json, legal
-from hubbub.mechanisms.errors import LEAST_VARIANCE, answer_variance
-from hubbub.mechanisms.noise import (
-    WIDEST,
-    drawn_sum,
-    flip_noise,
-    noise_document,
-    noise_from_document,
-    pooled_noise,
-    total_noise,
-    users_shown,
-)
+from hubbub.mechanisms.errors import LEAST_VARIANCE
+from hubbub.mechanisms.mechanism import label_mechanisms
+from hubbub.mechanisms.noise import noise_document, noise_from_document, pooled_noise
 from hubbub.model.plans import Plan
-from hubbub.model.protocol import Fakes, Noise
+from hubbub.model.protocol import Fakes
 from hubbub.model.questions import Number, Scale
+from hubbub.model.schema import Schema
 from hubbub.numeric import portable
-from hubbub.numeric.estimation import category_variance, counts_of_total
+from hubbub.numeric.estimation import counts_of_total
 from hubbub.numeric.population import CountNoise
 from hubbub.numeric.tails import ErrorSums
 from hubbub.pipeline.reports import Tally
@@ -83,8 +76,9 @@ class AnswerCounts:
         }
 
     @classmethod
-    def from_document(cls, value: Json, what: str) -> "AnswerCounts":
+    def from_document(cls, value: Json, what: str, schema: Schema, n: int) -> "AnswerCounts":
         """Read the counts from a JSON object."""
+        del schema, n
         read = Fields(value, what, *KEYS)
         values = np.array(read.reals("values"), np.float64)
         values.setflags(write=False)
@@ -107,19 +101,17 @@ def sizes_of(counts: object) -> list[int]:
 
 def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
     """Return the counts of every attribute of a survey."""
-    category, questions = plan.protocol.sends_category, plan.schema.questions
-    named, found = dict(questions.items), []
-    for attribute, noise in zip(plan.schema.attributes, plan.protocol.noise, strict=True):
-        messages = tally.counts[attribute.start : attribute.stop].astype(np.float64)
-        size, n = attribute.size, tally.n
-        gain = 1 - (size if category else 2) * noise.q
-        values = counts_of_total(messages, n, gain)
+    named, found, n = dict(plan.schema.questions.items), [], tally.n
+    for one in label_mechanisms(plan.protocol, plan.schema):
+        column = one.column
+        messages = tally.counts[column.start : column.stop].astype(np.float64)
+        values = counts_of_total(messages, n, one.gain)
         values.setflags(write=False)
-        variance, growth = _variance(noise, size, n, messages.sum(), category=category, batches=tally.batches)
-        drawn = noise.shuffler_fakes
+        variance, growth = one.observed_variance(n, float(messages.sum()), tally.batches)
+        drawn = one.noise.shuffler_fakes
         # The distribution of one count is needed for tables only.
-        alone = isinstance(named[attribute.question], Scale | Number)
-        error = answer_noise(noise, size, n, variance, gain, category=category, batches=0 if alone else tally.batches)
+        alone = isinstance(named[column.question], Scale | Number)
+        error = one.count_noise(n, variance, 0 if alone else tally.batches)
         found.append(
             AnswerCounts(
                 values=values,
@@ -132,16 +124,6 @@ def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
     return found
 
 
-def _variance(noise: Noise, size: int, n: int, sent: float, *, category: bool, batches: int) -> tuple[float, float]:
-    """Return s² and the growth of the variance with the counts."""
-    if noise.user_fakes is not None:
-        return max(0.0, float(sent) - n) / size, 0.0  # the messages tell how many fakes there are
-    if category and size > 2:
-        gain = 1 - size * noise.q
-        return n * noise.q / gain**2, size * noise.q / gain
-    return answer_variance(noise, size, n, category=category, batches=batches), 0.0
-
-
 @functools.lru_cache(256)
 def excess_of(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
@@ -149,30 +131,6 @@ def excess_of(fakes: Fakes) -> float:
     number = np.arange(pmf.size) - fakes.mean
     found = float(portable.dot((number * number) ** 2, pmf)) / max(fakes.variance**2, 1e-300) - 3
     return found if found > 1e-3 else 0.0
-
-
-def answer_noise(
-    noise: Noise, size: int, n: int, variance: float, gain: float, *, category: bool, batches: int
-) -> CountNoise:
-    """Return the error of one count: s²·(1 − 1/d), with the exact distribution of the messages of one category."""
-    if category:
-        empty, one = category_variance([0, 1], n, noise.q, size).tolist()
-        return CountNoise(variance=empty, gain=gain, growth=one - empty, flip=noise.q)
-    return _uncategorized(noise, size, n, variance, gain, batches)
-
-
-@functools.lru_cache(64)
-def _uncategorized(noise: Noise, size: int, n: int, variance: float, gain: float, batches: int) -> CountNoise:
-    """Return the error of one count; the number of users' fakes is known, so that their mean is, too."""
-    error = variance * (1 - 1 / size)
-    if batches == 0 or (noise.shuffler_fakes is None and gain**2 * variance > WIDEST**2):
-        return CountNoise(variance=error, gain=gain)
-    if noise.user_fakes is not None:
-        known = users_shown(variance, error)
-        return CountNoise(variance=error, distribution=known, centre=variance, slack=1e-6)
-    if noise.shuffler_fakes is None:
-        return flip_noise(size, n, noise.q, variance, gain)
-    return total_noise(size, variance, gain, drawn_sum(noise.shuffler_fakes, 0.0, batches), alike=True)
 
 
 def pooled_counts(parts: Sequence[AnswerCounts], people: Sequence[int]) -> AnswerCounts:

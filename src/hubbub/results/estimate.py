@@ -1,4 +1,4 @@
-"""From a tally to estimates: ``estimate`` of labels, ``estimate_survey`` of questions, ``joint`` tables of labels."""
+"""From a tally to figures: ``estimate`` for every plan, ``joint`` tables of labels, the guarantee that was achieved."""
 
 import functools
 import math
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hubbub.accountant import account
 from hubbub.accountant.overflow import with_overflow
 from hubbub.errors import check_type, check_whole, reject
+from hubbub.mechanisms.chances import drawn_by
 from hubbub.mechanisms.noise import count_noise, fake_noise, known_total
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Guarantee
@@ -20,9 +21,10 @@ from hubbub.numeric.estimation import category_estimate, category_variance, coun
 from hubbub.pipeline.reports import Source, Tally, check_plan, parts
 from hubbub.pipeline.tally import check_tally, visit_blocks
 from hubbub.results.answers import answer_counts
-from hubbub.results.counts import Estimate
 from hubbub.results.joint import Joint, fake_patterns
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.results.labels import LabelView
+from hubbub.results.result import Counts, Result, counted_as
+from hubbub.results.strings import StringView
 
 _ROWS = 1 << 20
 """Messages that are counted at a time, which bounds the memory."""
@@ -30,21 +32,45 @@ _LABELS = 20
 """Largest number of labels of a joint table; memory and standard errors grow exponentially with it."""
 
 
-def estimate(tally: Tally, plan: Plan) -> Estimate:
-    """Estimate the number of people with each label, without bias, with exact standard errors.
+def estimate(tally: Tally, plan: Plan) -> Result:
+    """Estimate the answers to all questions of a plan, without bias, with standard errors and intervals.
+
+    The number of people is known, and the attributes of a question, and tables that count the same people, are combined
+    by least squares. Raises if the declared people and fakes cannot have sent these messages.
+
+    >>> from hubbub import Collection, Fakes, Protocol, Schema, plan_from, randomize, shuffle
+    >>> from hubbub import tally as count
+    >>> plan = plan_from(Schema.strings(16), 90, Protocol(0, m=Fakes.laplace(0.5, 9), release="strings"), epsilon=4.0)
+    >>> people = Collection.from_values(["oops"] * 60 + ["ouch"] * 29 + ["secret"], plan.schema)
+    >>> result = estimate(count(shuffle(randomize(people, plan))), plan)
+    >>> for name, true in {"oops": 60, "ouch": 29}.items():
+    ...     low, high = result[name].interval()
+    ...     print(name, low <= true <= high or "unlucky")
+    oops ...
+    ouch ...
+    """
+    user_fakes = check_tally(tally, plan)
+    kind = counted_as(plan.schema)
+    counts: tuple[Counts, ...]
+    if kind is StringView:
+        counts = (_strings(tally, plan),)
+    elif kind is LabelView:
+        counts = (_labels(tally, plan, user_fakes),)
+    else:
+        counts = tuple(answer_counts(tally, plan))
+    achieved = functools.partial(_achieved, plan, tally)
+    return Result(schema=plan.schema, n=tally.n, counts=counts, plan=plan.id, achieved=achieved)
+
+
+def _labels(tally: Tally, plan: Plan, user_fakes: int | None) -> LabelView:
+    """Return the number of people with each label, with exact standard errors.
 
     T̂ = (S − qkN − μ)/(k(p − q)), σ² = (kNpq + V)/(k(p − q))², μ and V from the fakes
     (:func:`hubbub.mechanisms.noise.fake_noise`). If everyone has exactly one label, the counts add up to n, which makes
     σ smaller by √(1 − 1/d) (:func:`hubbub.numeric.estimation.counts_of_total`); for categories, which do so anyway,
-    :func:`hubbub.numeric.estimation.category_variance` at the estimated counts, on which it depends. Raises if the
-    declared people and fakes cannot have sent these messages.
+    :func:`hubbub.numeric.estimation.category_variance` at the estimated counts, on which it depends.
     """
-    user_fakes = check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
-    if schema.named:
-        reject("the plan", "not be that of a survey; use hubbub.estimate_survey")
-    if schema.text is not None:
-        reject("the plan", "not be one for strings; use hubbub.estimate_strings")
     if protocol.sends_category:
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
@@ -61,7 +87,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         stderr = np.full(schema.width, math.sqrt(error.variance))
     for array in (values, stderr):
         array.setflags(write=False)
-    return Estimate(
+    return LabelView(
         labels=schema.labels,
         values=values,
         stderr=stderr,
@@ -69,27 +95,19 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         one_choice=schema.exclusive,
         unbiased=values,
         noise=error,
-        plan=plan.id,
-        achieved=functools.partial(_achieved, plan, tally),
     )
 
 
-def estimate_survey(tally: Tally, plan: Plan) -> SurveyEstimate:
-    """Estimate the answers to all questions of a survey, without bias, with standard errors and intervals.
-
-    The attributes of a question, and the tables that count the same people, are combined by least squares; the number
-    of people is known.
-    """
-    check_tally(tally, plan)
-    if not plan.schema.named:
-        reject("the plan", "be that of a survey; use hubbub.estimate for others")
-    return SurveyEstimate(
-        schema=plan.schema,
-        n=tally.n,
-        counts=tuple(answer_counts(tally, plan)),
-        plan=plan.id,
-        achieved=functools.partial(achieved_guarantee, tally, plan),
-    )
+def _strings(tally: Tally, plan: Plan) -> StringView:
+    """Return the number of people who hold each string that is shown: R + E[Z], with the standard error of Z."""
+    texts, drawn = plan.schema.text, drawn_by(plan)
+    assert texts is not None and tally.strings is not None
+    pairs = zip(tally.strings, tally.counts.tolist(), strict=True)
+    rows = sorted((-number, *decoded) for body, number in pairs if (decoded := texts.decode(body)))
+    numbers = np.array([-row[0] for row in rows], np.int64)
+    numbers.setflags(write=False)
+    strings, cut = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
+    return StringView(n=tally.n, strings=strings, cut=cut, numbers=numbers, fakes=drawn)
 
 
 def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:

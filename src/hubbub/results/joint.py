@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,7 @@ from hubbub.model.schema import Schema, check_label_names, choose_labels, summar
 from hubbub.numeric.estimation import nearest_counts
 from hubbub.numeric.population import check_finite
 from hubbub.numeric.vectors import check_vector, flip_histogram, unflip_histogram, weigh_by_distance
-from hubbub.results.frames import Columns, to_arrow, to_pandas, to_polars
-
-if TYPE_CHECKING:
-    from hubbub.report import Chart
+from hubbub.results.frames import LEVEL, Columns, Table
 
 Array = NDArray[np.float64]
 FEW_SHOWN = 5
@@ -90,7 +87,7 @@ class ConditionalTable:
         for name in ("values", "stderr"):
             check_vector(name, getattr(self, name), np.float64, 1 << len(self.labels))
 
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+    def interval(self, level: float = LEVEL) -> tuple[Array, Array]:
         """Return the ends of intervals value ± zσ, clipped to [0, 1]; good if σ is small compared to the fraction."""
         z = -float(ndtri((1 - check_real("level", level, OPEN_UNIT)) / 2))
         low, high = self.values - z * self.stderr, self.values + z * self.stderr
@@ -116,14 +113,14 @@ class JointCell:
         check_real("stderr", self.stderr, NON_NEGATIVE)
         check_whole("index", self.index, 0, len(self.table) - 1)
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the ends of an interval that covers the number with probability ``level``."""
         low, high = self.table.interval(level)
         return float(low[self.index]), float(high[self.index])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class Joint:
+class Joint(Table):
     """Estimated histogram of all combinations of some labels; entry x has label i if bit i of x is set.
 
     ``joint["a", "c"]`` is the cell of the people with exactly these labels of the table, ``joint[()]`` that of the
@@ -196,7 +193,7 @@ class Joint:
         shown = self.counts if messages is None else messages
         return weigh_by_distance(shown, ((1 - self.q) / gain) ** power, (-self.q / gain) ** power)
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+    def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true number, or all at once, with probability ``level``.
 
         ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, where g is the absolute skewness of ĥ and e bounds its excess: few
@@ -235,9 +232,9 @@ class Joint:
         )
         return JointCell(present=present, absent=absent, value=value, stderr=stderr, index=index, table=self)
 
-    def columns(self, level: float = 0.95) -> Columns:
+    def columns(self, level: float | None = None) -> Columns:
         """Return the cells as columns: the combination, a truth value for each label, value, error and interval."""
-        low, high = self.interval(level)
+        low, high = self.interval(LEVEL if level is None else level)
         index = np.arange(self.counts.size)
         return {
             "combination": [combination_name(self.labels, x) for x in index.tolist()],
@@ -247,29 +244,6 @@ class Joint:
             "low": low,
             "high": high,
         }
-
-    def to_arrow(self, level: float = 0.95) -> Any:
-        """Return a PyArrow table with a row for each cell; needs the extra ``frames``."""
-        return to_arrow(self.columns(level))
-
-    def to_pandas(self, level: float = 0.95) -> Any:
-        """Return a pandas data frame with a row for each cell; needs the extra ``frames``, and pandas."""
-        return to_pandas(self.columns(level))
-
-    def to_polars(self, level: float = 0.95) -> Any:
-        """Return a Polars data frame with a row for each cell; needs the extra ``frames``, and Polars."""
-        return to_polars(self.columns(level))
-
-    def plot(self) -> "Chart":
-        """Return a heat map of a table of two to six labels; ``.save(path)`` writes SVG, PNG or PDF."""
-        from hubbub.report import joint_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
-
-        return joint_chart(self)
-
-    def _repr_html_(self) -> str:
-        from hubbub.report import joint_table  # noqa: PLC0415
-
-        return joint_table(self)
 
     def marginal(self, labels: Iterable[str]) -> Self:
         """Return the joint table of some of the labels, in the given order, with its own standard errors."""

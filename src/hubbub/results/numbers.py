@@ -1,4 +1,4 @@
-"""``NumberEstimate``: sum, mean and variance of a number, from the digits of its levels.
+"""``NumberView``: sum, mean and variance of a number, from the digits of its levels.
 
 With digits of radix r_j at the places b_j, the sum of all levels is Σ_j b_j·Σ_c c·T̂_jc. Random rounding is unbiased, so
 that low·n + step·(sum of levels) is unbiased for the sum of the clipped numbers; what clipping takes away cannot be
@@ -10,13 +10,11 @@ answers may be missing, and its interval that of Fieller (1954).
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.documents import Json
-from hubbub.errors import OPEN_UNIT, Infeasible, check_real, check_type, check_whole, reject
+from hubbub.errors import Infeasible, check_type, check_whole, reject
 from hubbub.mechanisms.design import place_values
 from hubbub.model.questions import Number
 from hubbub.numeric import portable
@@ -24,11 +22,8 @@ from hubbub.numeric.population import population_interval
 from hubbub.numeric.tails import ErrorSums
 from hubbub.pipeline.reports import MAX_DECLARED
 from hubbub.results.answers import AnswerCounts, sizes_of, summed_noise
-from hubbub.results.frames import Columns, to_arrow, to_pandas, to_polars
-from hubbub.results.measures import LEVEL, Measure, Of, answered_measure
-
-if TYPE_CHECKING:
-    from hubbub.report import Chart
+from hubbub.results.figures import FIGURES, Figure, Of, answered_figure, figure_rows
+from hubbub.results.frames import LEVEL, Columns, Table
 
 Array = NDArray[np.float64]
 REMARK = "numbers outside of the bounds count as the nearest bound"
@@ -67,7 +62,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class NumberEstimate:
+class NumberView(Table):
     """Sum and mean of the clipped answers to a question, and their variance where it was asked for.
 
     One malicious client that sends a message for each attribute moves the sum by at most one range, as an honest change
@@ -80,7 +75,6 @@ class NumberEstimate:
     """People in the collection, with or without an answer."""
     attributes: tuple[AnswerCounts, ...]
     """Counts of all attributes: of answers where they may be missing, of digits, of digits of squares."""
-    plan: str | None = None
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
@@ -88,8 +82,6 @@ class NumberEstimate:
         check_whole("n", self.n, 0, MAX_DECLARED)
         if sizes_of(self.attributes) != list(self.question.sizes):
             reject("attributes", "be the counts of every attribute of the question")
-        if self.plan is not None:
-            check_type("plan", self.plan, str)
 
     @property
     def range(self) -> float:
@@ -128,7 +120,7 @@ class NumberEstimate:
         return 0.5 / (self.question.levels - 1)
 
     @property
-    def sum(self) -> Measure:
+    def sum(self) -> Figure:
         """The sum of the answers of the people in the collection."""
         whole = self._total().scaled(self.range).plus(self._answered().scaled(self.question.low))
 
@@ -137,12 +129,12 @@ class NumberEstimate:
             return whole.value - reach, whole.value + reach
 
         deviation = math.sqrt(whole.variance)
-        return Measure(
-            name="sum", value=whole.value, stderr=deviation, unit=self.question.unit, ends=ends, sampled=False
+        return Figure(
+            name="sum", value=whole.value, stderr=deviation, unit=self.question.unit, ends=ends, covers=("people",)
         )
 
     @property
-    def mean(self) -> Measure:
+    def mean(self) -> Figure:
         """The mean of those who answered: the ratio of two estimates where answers may be missing.
 
         Of the population: the sum is treated as a binomial count, which has the largest variance of all sums of numbers
@@ -157,7 +149,7 @@ class NumberEstimate:
         low, width = self.question.low, self.range
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            first, last = self._mean_ends(total, answered, share, level, "collection")
+            first, last = self._mean_ends(total, answered, share, level, "people")
             if of == "population":
                 wide = self._mean_ends(total, answered, share, level, of)
                 first, last = min(first, wide[0]), max(last, wide[1])
@@ -165,7 +157,7 @@ class NumberEstimate:
             return low + width * min(max(first, 0.0), 1.0), low + width * max(min(last, 1.0), 0.0)
 
         value = low + width * total.value / people
-        return Measure(name="mean", value=value, stderr=width * deviation, unit=self.question.unit, ends=ends)
+        return Figure(name="mean", value=value, stderr=width * deviation, unit=self.question.unit, ends=ends)
 
     def _mean_ends(self, total: Total, answered: Total, share: float, level: float, of: Of) -> tuple[float, float]:
         """Return an interval of the mean as a share of the range; (0, 1) if it is not certain that anybody answered."""
@@ -197,7 +189,7 @@ class NumberEstimate:
             return (b + sign * math.sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a)
 
         # Of the population, sums that nobody can have count as the nearest possible one, as counts of labels do.
-        value = total.value if of == "collection" else min(max(total.value, 0.0), people)
+        value = total.value if of == "people" else min(max(total.value, 0.0), people)
         return root(value - slack, -1), root(value + slack, 1)
 
     def _spread(self) -> float:
@@ -207,7 +199,7 @@ class NumberEstimate:
         return min(max(found.value + found.stderr, 0.0) / square, 0.25)
 
     @property
-    def variance(self) -> Measure:
+    def variance(self) -> Figure:
         """The variance of the answers, where the question asked for it.
 
         v = mean of y − (m − c)² + σ², with y = (x − c)² around the middle c, and σ² the variance of the mean m; its
@@ -249,65 +241,29 @@ class NumberEstimate:
                 down, up = (math.hypot(reach, sampled) + 0.5 / people for reach in (down, up))
             return width**2 * min(max(value - down, 0.0), 0.25), width**2 * min(max(value + up, 0.0), 0.25)
 
-        return Measure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
+        return Figure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
 
-    def measures(self) -> tuple[Measure, ...]:
+    def figures(self) -> tuple[Figure, ...]:
         """Return mean and sum, the variance if it was asked for, the number of answers if some may be missing."""
         found = [self.mean, self.sum, *((self.variance,) if self.question.variance else ())]
         if self.question.missing:
             whole = self._answered()
             noise = summed_noise(whole.variance, whole.parts)
-            found.append(answered_measure(whole.value, self.n, noise, whole.reach))
+            found.append(answered_figure(whole.value, self.n, noise, whole.reach))
         return tuple(found)
 
-    def columns(self, level: float = LEVEL) -> Columns:
+    def columns(self, level: float | None = None) -> Columns:
         """Return a row for each figure: value, standard error, both intervals; NaN where there is none."""
-        rows = [(one, one.to_document(level)) for one in self.measures()]
-        names = ("value", "stderr", "low", "high", "population_low", "population_high")
-        figures = {name: [math.nan if row[name] is None else row[name] for _, row in rows] for name in names}
-        return {
-            "figure": [one.name for one, _ in rows],
-            **{name: np.array(column, np.float64) for name, column in figures.items()},
-        }
+        found = figure_rows(self.figures(), LEVEL if level is None else level)
+        return {"figure": found["item"], **{name: found[name] for name in FIGURES}}
 
-    def to_arrow(self, level: float = LEVEL) -> Any:
-        """Return a PyArrow table with a row for each figure; needs the extra ``frames``."""
-        return to_arrow(self.columns(level))
-
-    def to_pandas(self, level: float = LEVEL) -> Any:
-        """Return a pandas data frame with a row for each figure; needs the extra ``frames``, and pandas."""
-        return to_pandas(self.columns(level))
-
-    def to_polars(self, level: float = LEVEL) -> Any:
-        """Return a Polars data frame with a row for each figure; needs the extra ``frames``, and Polars."""
-        return to_polars(self.columns(level))
-
-    def plot(self, *, level: float = LEVEL) -> "Chart":
-        """Return a chart of the mean with both intervals; ``.save(path)`` writes SVG, PNG or PDF."""
-        from hubbub.report import number_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
-
-        return number_chart(self, level=check_real("level", level, OPEN_UNIT))
-
-    def _repr_html_(self) -> str:
-        from hubbub.report import number_table  # noqa: PLC0415
-
-        return number_table(self)
-
-    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
-        """Return the figures with their intervals as a JSON object."""
-        return {
-            "name": self.name,
-            "kind": self.question.kind,
-            "people": self.n,
-            "answered": self.answered,
-            "unit": self.question.unit,
-            "bounds": [self.question.low, self.question.high],
-            "remark": REMARK,
-            **{one.name: one.to_document(level) for one in self.measures() if one.name != "answered"},
-        }
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+        """Return the rows of the view in the table of a result; each interval holds on its own."""
+        del simultaneous
+        return figure_rows(self.figures(), level)
 
     def __repr__(self) -> str:
-        return f"NumberEstimate({self.name!r}: {self.mean}, n={self.n:,})"
+        return f"NumberView({self.name!r}: {self.mean}, n={self.n:,})"
 
 
 def _linear(counts: AnswerCounts, query: Array) -> Total:

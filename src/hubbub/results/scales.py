@@ -1,4 +1,4 @@
-"""``ScaleEstimate``: the distribution of a number over buckets, its quantiles, and bands that hold for all of it.
+"""``ScaleView``: the distribution of a number over buckets, its quantiles, and bands that hold for all of it.
 
 The levels of a scale are combined by least squares (:mod:`hubbub.numeric.trees`). A band covers the number of people
 below every edge at once: intervals from the tails of the noise (:mod:`hubbub.numeric.tails`) whose level is raised for
@@ -9,14 +9,12 @@ estimates, whose intervals are those of Fieller (1954): unbounded if it is not c
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from hubbub.documents import Json
 from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, check_whole, reject
 from hubbub.mechanisms.design import tree
 from hubbub.model.questions import Scale
@@ -24,11 +22,8 @@ from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
 from hubbub.pipeline.reports import MAX_DECLARED
 from hubbub.results.answers import AnswerCounts, sizes_of, summed_noise
-from hubbub.results.frames import Columns, to_arrow, to_pandas, to_polars
-from hubbub.results.measures import LEVEL, Measure, Of, answered_measure, listed
-
-if TYPE_CHECKING:
-    from hubbub.report import Chart
+from hubbub.results.figures import BOTH, Figure, Of, answered_figure, figure_rows
+from hubbub.results.frames import LEVEL, Columns, Table
 
 Array = NDArray[np.float64]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,7 +34,7 @@ SLACK = 0.5  # people, because counts are whole numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ScaleEstimate:
+class ScaleView(Table):
     """Estimated number of people in each bucket, and everything that follows from them.
 
     One person who names unrelated blocks at every level moves the number of people below an edge by at most
@@ -52,7 +47,6 @@ class ScaleEstimate:
     """People in the collection, with or without an answer."""
     attributes: tuple[AnswerCounts, ...]
     """Counts of the blocks of every level, from the widest to single buckets."""
-    plan: str | None = None
     values: Array = field(init=False)
     """Unbiased number of people in each bucket; small ones may be below 0."""
     answered: float = field(init=False)
@@ -65,8 +59,6 @@ class ScaleEstimate:
         check_whole("n", self.n, 0, MAX_DECLARED)
         if sizes_of(self.attributes) != list(self.question.sizes):
             reject("attributes", "be the counts of every level of the question")
-        if self.plan is not None:
-            check_type("plan", self.plan, str)
         levels = tree(self.question, [1 / one.mean_variance for one in self.attributes])
         leaves, absent = levels.leaves([one.values for one in self.attributes], self.n)
         values = leaves[: self.question.buckets].copy()
@@ -120,10 +112,10 @@ class ScaleEstimate:
             excesses = np.r_[excesses, 0.0]
         return ErrorSums(variances, copies, excesses)
 
-    def band(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[Array, Array]:
+    def band(self, level: float = LEVEL, *, of: Of = "people") -> tuple[Array, Array]:
         """Return lower and upper shares at all edges that hold for all of them at once with probability ``level``."""
         level = check_real("level", level, OPEN_UNIT)
-        check_choice("of", of, ("collection", "population"))
+        check_choice("of", of, BOTH)
         miss, sampling, count = 1 - level, 0.0, self.question.buckets - 1
         if of == "population":
             miss /= 3 if self.question.missing else 2  # noise, sampling, and the number of people who answered
@@ -170,7 +162,7 @@ class ScaleEstimate:
         person on either side.
         """
         miss = -math.expm1(math.log(level) / count)
-        if of == "collection" or self.n == 0:
+        if of == "people" or self.n == 0:
             low, high = self._noise_band(miss)
             return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         below, people = np.cumsum(self.values)[:-1], self.people
@@ -185,7 +177,7 @@ class ScaleEstimate:
 
         return np.clip(root(below - SLACK, -1), 0.0, 1.0), np.clip(root(below + SLACK, 1), 0.0, 1.0)
 
-    def quantile(self, p: float) -> Measure:
+    def quantile(self, p: float) -> Figure:
         """Return the number below which the share p of the answers lies.
 
         Its interval inverts the band, so that the intervals of all quantiles hold at once; an end beyond the first or
@@ -199,9 +191,9 @@ class ScaleEstimate:
             return min(first, value), max(last, value)
 
         value = self._inverse(p)
-        low, high = single_quantile(self, p, ONE_SIGMA, "collection")
+        low, high = single_quantile(self, p, ONE_SIGMA, "people")
         name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
-        return Measure(name=name, value=value, stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
+        return Figure(name=name, value=value, stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
 
     def _between(self, p: float, band: tuple[Array, Array]) -> tuple[float, float]:
         """Return the edges between which a quantile lies if the band holds."""
@@ -214,7 +206,7 @@ class ScaleEstimate:
         return float(whole[min(first, last)]), float(whole[max(first, last)])
 
     @property
-    def median(self) -> Measure:
+    def median(self) -> Figure:
         """The number below which half of the answers lie."""
         return self.quantile(0.5)
 
@@ -225,8 +217,9 @@ class ScaleEstimate:
         shares = np.concatenate([[0.0], rising, [1.0]])
         return float(np.interp(p, shares, np.array(self.question.edges)))
 
-    def columns(self, level: float = LEVEL) -> Columns:
+    def columns(self, level: float | None = None) -> Columns:
         """Return a row for each edge between two buckets: share below it, standard error, both bands."""
+        level = LEVEL if level is None else level
         edges, share, deviation = self.cdf()
         (low, high), outer = self.band(level), self.band(level, of="population")
         return {
@@ -239,7 +232,7 @@ class ScaleEstimate:
             "population_high": outer[1],
         }
 
-    def measures(self) -> tuple[Measure, ...]:
+    def figures(self) -> tuple[Figure, ...]:
         """Return the quantiles that tables and pages show, and the number of answers if some may be missing."""
         found = [self.quantile(p) for p in QUANTILES]
         if self.question.missing:
@@ -247,56 +240,26 @@ class ScaleEstimate:
             sizes = zip(error.variances[0].tolist(), error.copies[0].tolist(), error.excesses.tolist(), strict=True)
             parts = [(part, excess) for part, copies, excess in sizes for _ in range(min(round(copies), PARTS))]
             noise = summed_noise(float(error.variance[0]), parts)
-            found.append(answered_measure(self.answered, self.n, noise, lambda miss: float(error.reach(miss)[0])))
+            found.append(answered_figure(self.answered, self.n, noise, lambda miss: float(error.reach(miss)[0])))
         return tuple(found)
 
-    def to_arrow(self, level: float = LEVEL) -> Any:
-        """Return a PyArrow table with a row for each edge; needs the extra ``frames``."""
-        return to_arrow(self.columns(level))
-
-    def to_pandas(self, level: float = LEVEL) -> Any:
-        """Return a pandas data frame with a row for each edge; needs the extra ``frames``, and pandas."""
-        return to_pandas(self.columns(level))
-
-    def to_polars(self, level: float = LEVEL) -> Any:
-        """Return a Polars data frame with a row for each edge; needs the extra ``frames``, and Polars."""
-        return to_polars(self.columns(level))
-
-    def plot(self, *, level: float = LEVEL) -> "Chart":
-        """Return a chart of the distribution with its bands and quantiles; ``.save(path)`` writes SVG, PNG or PDF."""
-        from hubbub.report import scale_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
-
-        return scale_chart(self, level=check_real("level", level, OPEN_UNIT))
-
-    def _repr_html_(self) -> str:
-        from hubbub.report import scale_table  # noqa: PLC0415
-
-        return scale_table(self)
-
-    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
-        """Return the estimate with its intervals as a JSON object."""
-        return {
-            "name": self.name,
-            "kind": self.question.kind,
-            "people": self.n,
-            "answered": self.answered,
-            "unit": self.question.unit,
-            "quantiles": [{"p": p, **self.quantile(p).to_document(level)} for p in QUANTILES],
-            "cdf": listed(self.columns(level)),
-        }
+    def _rows(self, level: float, *, simultaneous: bool = False) -> Columns:
+        """Return the rows of the view in the table of a result; intervals of quantiles hold at once in any case."""
+        del simultaneous
+        return figure_rows(self.figures(), level)
 
     def __repr__(self) -> str:
-        return f"ScaleEstimate({self.name!r}: {self.median}, n={self.n:,})"
+        return f"ScaleView({self.name!r}: {self.median}, n={self.n:,})"
 
 
-def single_quantile(estimate: ScaleEstimate, p: float, level: float, of: Of) -> tuple[float, float]:
+def single_quantile(view: ScaleView, p: float, level: float, of: Of) -> tuple[float, float]:
     """Return an interval of one quantile by itself: the edges at which its share is not rejected.
 
     It is shorter than the one that holds for all quantiles at once.
     """
-    low, high = estimate.shares(level, of=of)
-    possible, whole = np.flatnonzero(high >= p), estimate.question.edges
-    first = int(possible[0]) if possible.size else estimate.question.buckets - 1
+    low, high = view.shares(level, of=of)
+    possible, whole = np.flatnonzero(high >= p), view.question.edges
+    first = int(possible[0]) if possible.size else view.question.buckets - 1
     small = np.flatnonzero(low < p)
     last = int(small[-1]) + 1 if small.size else 0
     return float(whole[min(first, last)]), float(whole[max(first, last) + 1])

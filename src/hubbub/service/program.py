@@ -2,27 +2,44 @@
 
 import contextlib
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from hubbub import __version__
 from hubbub.documents import Json
 from hubbub.errors import WireError
-from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.certificates import expiry
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.runtime.database import Database, open_database
+from hubbub.service.runtime.database import LEASE_SECONDS, Database, Store, open_database
 from hubbub.service.runtime.metrics import Metrics, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import Common, Config
-from hubbub.service.runtime.store import Store
 from hubbub.service.runtime.workers import Workers
+from hubbub.service.task.admission import TicketKey
+from hubbub.service.task.contract import MIN_BATCH_SIZE
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """The keys, identity, clock and workers of a service, and the smallest batch size that it accepts."""
+
+    keyring: Keyring
+    identity: Identity
+    clock: Clock
+    workers: Workers
+    min_batch_size: int = MIN_BATCH_SIZE
+    ticket_keys: Mapping[str, TicketKey] = field(default_factory=dict)
+    """The keys of the ticket issuers that the shuffler serves, by issuer name."""
+    lease_seconds: float = LEASE_SECONDS
+    """Seconds after which another process takes over the job of one that has died."""
+
 
 LOCK_SECONDS = 8.0
 """Time to wait for a process that is stopping and still uses the folder, such as one whose parent was killed."""

@@ -18,18 +18,23 @@ from hubbub.accountant.overflow import min_slots
 from hubbub.errors import CommandFailure, HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import BUDGET_DELTA, Budget
-from hubbub.service.runtime.admin_client import SETTINGS, command
+from hubbub.service.runtime.admin import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority, Request
 from hubbub.service.runtime.clock import Clock, SystemClock
+from hubbub.service.runtime.credentials import read_secret, write_file
 from hubbub.service.runtime.process import ADDRESSES, run
-from hubbub.service.runtime.reference import settings_file
-from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, RelayConfig, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import (
+    AnalyzerConfig,
+    IssuerConfig,
+    RelayConfig,
+    ShufflerConfig,
+    read_config,
+    settings_file,
+)
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
-from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, verify_series
+from hubbub.service.task.contract import MAX_SERIES, MIN_BATCH_SIZE, Contract, Series, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
-from hubbub.service.task.series import MAX_SERIES, Series
-from hubbub.service.task.stringterms import PER_CLIENT, StringTerms, default_group
+from hubbub.service.task.strings import PER_CLIENT, StringTerms, default_group
 
 Role = Literal["analyzer", "shuffler", "relay"]
 ROLES: tuple[Role, ...] = ("analyzer", "shuffler")
@@ -286,11 +291,11 @@ def run_role(
 
         run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)), parent_pipe=parent_pipe)
     elif role == ISSUER:
-        from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
+        from hubbub.service.issuer import IssuerProgram  # noqa: PLC0415
 
         run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
     elif role == RELAY:
-        from hubbub.service.relay.app import RelayProgram  # noqa: PLC0415
+        from hubbub.service.relay import RelayProgram  # noqa: PLC0415
 
         run(lambda: RelayProgram(read_config(settings, RelayConfig, changes)), parent_pipe=parent_pipe)
     else:

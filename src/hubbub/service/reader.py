@@ -4,7 +4,6 @@ A result names what it knows. Fields that an analyzer does not state, such as th
 """
 
 import csv
-import datetime
 import io
 import ssl
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Self
 import httpx
 
 from hubbub.errors import CommandFailure, InvalidInput, WireError, load_extra
+from hubbub.results.result import MAX_TIME, table_of, time_text
 from hubbub.service.transport import service_url
 
 COLUMNS = {
@@ -27,13 +27,17 @@ COLUMNS = {
     "released": "string",
     "batch": "string",
     "state": "string",
-    "people": "int64",
     "question": "string",
-    "label": "string",
+    "item": "string",
     "unit": "string",
     "value": "float64",
+    "stderr": "float64",
     "low": "float64",
     "high": "float64",
+    "population_low": "float64",
+    "population_high": "float64",
+    "note": "string",
+    "n": "int64",
     "epsilon": "float64",
     "delta": "float64",
     "spent_epsilon": "float64",
@@ -43,8 +47,6 @@ COLUMNS = {
 }
 """The columns of a table of results, and their types in Arrow."""
 Row = dict[str, Any]
-MAX_TIME = 253_402_300_800
-"""The year 10000, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +79,21 @@ class TaskResults:
     def _batch_rows(self, result: dict[str, Any]) -> Iterator[Row]:
         guarantee = result.get("guarantee") or {}
         spent, total = result.get("spent") or {}, result.get("total") or {}
-        about = {name: result.get(name) for name in ("bucket", "round", "epoch", "batch", "state", "people", "reason")}
+        about = {name: result.get(name) for name in ("bucket", "round", "epoch", "batch", "state", "reason")}
         about |= {name: time_of(result, name) for name in ("start", "end", "released")}
-        about |= {"task": self.task, "epsilon": _real(guarantee, "epsilon"), "delta": _real(guarantee, "delta")}
+        about |= {
+            "task": self.task,
+            "n": result.get("people"),
+            "epsilon": _real(guarantee, "epsilon"),
+            "delta": _real(guarantee, "delta"),
+        }
         about |= {"spent_epsilon": _real(spent, "epsilon")}
         about |= {"total_epsilon": _real(total, "epsilon"), "total_delta": _real(total, "delta")}
-        columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
-        if not columns[0]:
+        columns = table_of(result)
+        if not columns["item"]:
             yield _row(**about)
-            return
-        if len({len(one) for one in columns}) > 1:
-            raise WireError("a result must have as many values as labels")
-        # Only the results of surveys have questions and units.
-        others = [result.get(name) or [None] * len(columns[0]) for name in ("questions", "units")]
-        if len({len(one) for one in others} | {len(columns[0])}) > 1:
-            raise WireError("a result must have as many questions and units as labels")
-        for label, value, low, high, question, unit in zip(*columns, *others, strict=True):
-            yield _row(**about, question=question, label=label, unit=unit, value=value, low=low, high=high)
+        for row in zip(*columns.values(), strict=True):
+            yield _row(**about, **dict(zip(columns, row, strict=True)))
 
     def _gap_row(self, gap: dict[str, Any]) -> Row:
         return _row(task=self.task, bucket=gap.get("first"), state="gap", reason=describe_gap(gap))
@@ -108,7 +108,7 @@ def time_of(result: dict[str, Any], name: str) -> str:
     seconds = result.get(name)
     if not isinstance(seconds, int) or not 0 <= seconds < MAX_TIME:
         return ""
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return time_text(seconds)
 
 
 def describe_gap(gap: dict[str, Any]) -> str:

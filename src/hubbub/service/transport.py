@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 
 from hubbub.errors import InvalidInput, NoResponse, reject
-from hubbub.service.runtime.problems import KINDS, PREFIX
+from hubbub.service.runtime.http import KINDS, PREFIX
 from hubbub.service.runtime.settings import is_local
-from hubbub.service.task.evaluations import EVALUATION_TYPE
+from hubbub.service.task.strings import EVALUATION_TYPE
+from hubbub.service.task.tokens import RESPONSE_SIZE
 
 MEDIA_TYPE = "application/hubbub-bundle"
 """The media type of an upload."""
@@ -170,3 +171,28 @@ def no_response(service: str) -> Iterator[None]:
         yield
     except httpx.HTTPError as error:
         raise NoResponse(f"no response from {service}: {type(error).__name__}") from None
+
+
+REQUEST_TYPE = "application/private-token-request"
+
+
+class HttpIssuer:
+    """An issuer behind a URL."""
+
+    def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
+        self._url = service_url("the issuer's address", url)
+        # A new connection per request would be slower and hide nothing: the issuer knows the accounts.
+        self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
+
+    def request(self, body: bytes, code: str) -> Response:
+        """Send a TokenRequest for the account with this code."""
+        headers = {"content-type": REQUEST_TYPE, "authorization": f"Bearer {code}"}
+        with no_response("the issuer"):
+            response = bounded(self._client, "POST", f"{self._url}/token-request", content=body, headers=headers)
+        if response.status_code == 200 and len(response.content) != RESPONSE_SIZE:
+            raise NoResponse("no response from the issuer: it must be a signature")
+        return Response(200, body=response.content) if response.status_code == 200 else read_problem(response)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

@@ -40,7 +40,7 @@ def people_of_block(plan: Plan) -> int:
     held = packed if schema.dense else 8 * schema.max_set
     sent = packed * protocol.k if protocol.sends_records else plan.payload * protocol.own_messages
     if protocol.sends_bits:
-        sizes = [schema.width] if not schema.named else [one.size for one in schema.attributes]
+        sizes = [one.size for one in schema.columns]
         flipped = sum(one.q * size for one, size in zip(protocol.noise, sizes, strict=True))
         sent += round(8 * flipped * protocol.k)
     return max(1, min(PEOPLE, WORK // (held + sent)))

@@ -17,8 +17,9 @@ from starlette.staticfiles import StaticFiles
 
 from hubbub.documents import Json, parse
 from hubbub.errors import HubbubError
+from hubbub.service.runtime.http import App
 from hubbub.studio.desk import Desk, Forgotten
-from hubbub.studio.guard import LARGEST, App, Guard
+from hubbub.studio.guard import LARGEST, Guard
 from hubbub.studio.site import PAGES, STATIC, Page, rendered
 from hubbub.studio.workers import Workers
 
@@ -34,7 +35,7 @@ def create_app(
     desk = Desk(workers)
     answers = [
         Route(f"/api/{answer.__name__}", answering(answer), methods=["POST"])
-        for answer in (desk.outline, desk.preview, desk.simulate, desk.attack, desk.solve, desk.report)
+        for answer in (desk.outline, desk.preliminary, desk.simulate, desk.attack, desk.solve, desk.report)
     ]
     listed: list[BaseRoute] = [
         *(Route(page.path, _page(page, pages)) for page in pages),

@@ -100,7 +100,7 @@ class Desk:
         finally:
             left.set()
 
-    async def preview(self, body: Json) -> Answer:
+    async def preliminary(self, body: Json) -> Answer:
         """Return the certificate of the family that the page shows first if it is known, or a preliminary one.
 
         The page asks for it together with the curves, and for all certificates after it: it must not wait for them.
@@ -116,7 +116,7 @@ class Desk:
             self._keep(known)
             return known
         self._workers.drop(tab, f"attack {tab}", f"simulate {tab}", f"{tab} late")
-        found = await self._ask("preview", tab, {"inquiry": inquiry}, urgent=True)
+        found = await self._ask("preliminary", tab, {"inquiry": inquiry}, urgent=True)
         if "family" in found:
             self._first.put(inquiry, found["family"])
         return found
@@ -132,7 +132,7 @@ class Desk:
         tab, generation = _tab(read), _generation(read)
         patient = read.truth("patient")
         if not patient:
-            self._workers.drop(f"attack {tab}", f"simulate {tab}", f"preview {tab}", f"{tab} late")
+            self._workers.drop(f"attack {tab}", f"simulate {tab}", f"preliminary {tab}", f"{tab} late")
         slot = self._workers.newest(f"{tab} late" if patient else tab, generation)
         return self._lines(inquiry, families, slot, generation, patient=patient)
 

@@ -10,10 +10,8 @@ from hubbub.model.privacy import success_rate
 from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name, question_margins
 from hubbub.planner.margins import in_people, overall_margin
 from hubbub.planner.remarks import weaknesses
-from hubbub.planner.surveys import survey_error
 from hubbub.report.explanation import assumed, learns
-from hubbub.report.influence import described_weight
-from hubbub.report.survey_words import described_error
+from hubbub.report.words import described_error, described_weight
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.spelling import command, python
 
@@ -30,14 +28,12 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
     if plan is None:
         return {**about, "state": "late" if found.late else "none", "reason": found.reason}
     sent, held = cost(plan), plan.guarantee
-    half = curve = overall_margin(plan)
-    if plan.schema.named:  # families compare by the weights of the questions
-        curve *= survey_error(inquiry.request, plan) / plan.stderr
+    half = overall_margin(plan)
     return {
         **about,
         "state": "certified",
         "name": family_name(plan),
-        "curve": curve,
+        "curve": half,
         "margin": half,
         "questions": questions(plan),
         "shown": [count_shown(plan), count_shown(plan, 0.95)] if plan.protocol.sends_strings else None,

@@ -1,15 +1,11 @@
 """``Guard``: refuses requests from other sites and for other hosts; the page may load nothing from elsewhere."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
 
 from starlette.responses import PlainTextResponse
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from hubbub.service.runtime.http import App, Receive, Scope, Send
 
 PLOT_STYLE = "sha256-+TfQir1nvDucAdvE6XUQBt4ayUjpAWkbw2kCdSfekHM="
 """Digest of the one style element that Observable Plot writes into a chart whose class is ``plot``."""
@@ -53,7 +49,7 @@ class Guard:
         refused = self._refused(scope)
         answer = PlainTextResponse(refused[1], refused[0]) if refused else self._app
 
-        async def with_headers(message: Message) -> None:
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 added = [(name.encode(), value.encode()) for name, value in HEADERS]
                 message = {**message, "headers": [*message.get("headers", ()), *added]}

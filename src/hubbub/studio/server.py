@@ -1,17 +1,16 @@
 """The process behind ``hubbub studio``: one socket on the loopback interface, worker processes, no log of requests."""
 
 import asyncio
-import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from hubbub.errors import check_whole
+from hubbub.service.runtime.http import App, UnsignalledServer, listening
 from hubbub.studio.app import create_app
-from hubbub.studio.guard import App
 from hubbub.studio.live.routes import live_routes
 from hubbub.studio.workers import Workers, leave_no_dump
 
@@ -26,27 +25,10 @@ STOPPING = 0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the studio, which ends its workers too."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Install no handlers."""
-        yield
-
-
 def bound(port: int) -> socket.socket:
     """Return a listening socket on the loopback interface; port 0 takes any free one."""
     check_whole("port", port, 0, 65_535)
-    found = socket.socket()
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((HOST, port))
-        found.listen()
-    except OSError as error:
-        found.close()
-        raise OSError(error.errno, error.strerror, f"{HOST}:{port}") from None
-    return found
+    return listening(HOST, port)
 
 
 def hosts(port: int) -> tuple[str, ...]:
@@ -60,8 +42,8 @@ def hosts(port: int) -> tuple[str, ...]:
 
 def run(port: int, ready: Callable[[str], None], workers: int = 2, *, live: "LiveSource | None" = None) -> None:
     """Serve the studio until a signal arrives; ``ready`` gets its address, and the live page follows ``live``."""
-    with bound(port) as listening:
-        asyncio.run(_follow(listening, ready, workers, live))
+    with bound(port) as own:
+        asyncio.run(_follow(own, ready, workers, live))
 
 
 async def _follow(
@@ -86,7 +68,7 @@ async def _serve(listening: socket.socket, ready: Callable[[str], None], count: 
         await asyncio.sleep(0)  # lets a signal that came meanwhile be told
         if told.is_set():
             return
-        server = _Server(_config(create_app(workers, hosts(port), routes=live_routes(feed))))
+        server = UnsignalledServer(_config(create_app(workers, hosts(port), routes=live_routes(feed))))
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         ready(f"http://{HOST}:{port}/")
         stopping = asyncio.ensure_future(told.wait())

@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import system
 from hubbub.errors import InvalidInput, InvalidRecord, check_whole, reject
-from hubbub.lab.answers import decoded, draw_answers, encoded, true_figures
+from hubbub.lab.answers import decoded, draw_answers, encoded, results, true_figures
 from hubbub.lab.populations import Population
 from hubbub.lab.simulation import left_of, tallies_by_counts
 from hubbub.mechanisms.chances import drawn_by, table
 from hubbub.model.plans import Plan
-from hubbub.model.questions import Flag, Number, Questions, Scale
+from hubbub.model.questions import Flag, Number, Scale
 from hubbub.model.schema import Schema
 from hubbub.numeric.shown import conditional_interval
 from hubbub.pipeline.records import Collection
-from hubbub.results.counts import Estimate
-from hubbub.results.estimate import estimate, estimate_survey
-from hubbub.results.numbers import NumberEstimate
-from hubbub.results.scales import ScaleEstimate
-from hubbub.results.surveys import Result
+from hubbub.results.labels import LabelView
+from hubbub.results.numbers import NumberView
+from hubbub.results.result import View
+from hubbub.results.scales import ScaleView
 
 Numbers = NDArray[np.int64]
 Panel = dict[str, Any]
@@ -45,14 +44,15 @@ TRUTHS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes
 
 def trials(plan: Plan, shape: str, shares: Sequence[float], rows: str) -> list[Panel]:
     """Return a panel for each question: the truth, the estimate with its interval, and other collections."""
-    if plan.schema.named:
-        people = _pasted(rows, plan.schema) if rows else _drawn(shape, plan)
-        return _survey(plan, people)
     if plan.protocol.sends_strings:
         return [_strings(plan, _held(shape, plan.n, shares))]
-    truth = true_counts(plan, shares or _shares(shape, plan.schema))
-    found = [estimate(one, plan) for one in tallies_by_counts(truth, plan.n, plan, 1 + DRAWS, entropy=system)]
-    return [_counted("", "people", found, truth.astype(np.float64))]
+    if plan.schema.named:
+        counts, truth = _survey(plan, _pasted(rows, plan.schema) if rows else _drawn(shape, plan))
+    else:
+        counts = true_counts(plan, shares or _shares(shape, plan.schema))
+        truth = {"": counts.astype(np.float64)}
+    found = [results(one, plan) for one in tallies_by_counts(counts, plan.n, plan, 1 + DRAWS, entropy=system)]
+    return [_panel(name, [one[name] for one in found], true) for name, true in truth.items()]
 
 
 def _held(shape: str, n: int, shares: Sequence[float]) -> Numbers:
@@ -159,31 +159,28 @@ def _answer(question: object, cell: str, number: int) -> object:
     return value
 
 
-def _survey(plan: Plan, people: Collection) -> list[Panel]:
-    """Let the people stand for the whole batch, in proportion."""
-    schema, factor = plan.schema, plan.n / len(people)
-    counts = people.counts()
+def _survey(plan: Plan, people: Collection) -> tuple[Numbers, dict[str, NDArray[np.float64]]]:
+    """Return the counts and the true figures of the whole batch, for which the people stand in proportion."""
+    schema, factor, counts = plan.schema, plan.n / len(people), people.counts()
     parts = [_apportioned(counts[a.start : a.stop].astype(np.float64), plan.n) for a in schema.attributes]
     truth = {name: factor * each for name, each in true_figures(decoded(people), schema).items()}
-    drawn = tallies_by_counts(np.concatenate(parts), plan.n, plan, 1 + DRAWS, entropy=system)
-    found = [estimate_survey(one, plan) for one in drawn]
-    return [_panel(name, [one[name] for one in found], truth[name], schema.questions) for name in truth]
+    return np.concatenate(parts), truth
 
 
-def _panel(name: str, found: list[Result], truth: NDArray[np.float64], questions: Questions) -> Panel:
+def _panel(name: str, found: list[View], truth: NDArray[np.float64]) -> Panel:
     first = found[0]
-    if isinstance(first, NumberEstimate):
+    if isinstance(first, NumberView):
         question = first.question
         mean = question.low + first.range * float(truth[0]) / first.n
-        means = [one.mean for one in found if isinstance(one, NumberEstimate)]
+        means = [one.mean for one in found if isinstance(one, NumberView)]
         return {"name": name, "unit": first.question.unit, "rows": [_measured("mean", mean, means)]}
-    if isinstance(first, ScaleEstimate):
+    if isinstance(first, ScaleView):
         return {"name": name, "unit": first.question.unit, "rows": _quantiles(found, truth)}
-    return _counted(name, "people", [one for one in found if isinstance(one, Estimate)], truth)
+    return _counted(name, "people", [one for one in found if isinstance(one, LabelView)], truth)
 
 
-def _quantiles(found: list[Result], below: NDArray[np.float64]) -> list[dict[str, Any]]:
-    scales = [one for one in found if isinstance(one, ScaleEstimate)]
+def _quantiles(found: list[View], below: NDArray[np.float64]) -> list[dict[str, Any]]:
+    scales = [one for one in found if isinstance(one, ScaleView)]
     edges, n = scales[0].question.edges, scales[0].n
     reached = np.concatenate([[0.0], below / n, [1.0]])
     return [
@@ -200,7 +197,7 @@ def _measured(label: str, truth: float, found: Sequence[Any]) -> dict[str, Any]:
     return {"label": label, "truth": truth, "estimate": found[0].value, "low": low, "high": high, "others": others}
 
 
-def _counted(name: str, unit: str, found: list[Estimate], truth: NDArray[np.float64]) -> Panel:
+def _counted(name: str, unit: str, found: list[LabelView], truth: NDArray[np.float64]) -> Panel:
     low, high = found[0].interval(0.95)
     shown = np.argsort(-truth, kind="stable")[:SHOWN].tolist()
     rows = [

@@ -8,9 +8,10 @@ from hubbub.errors import HubbubError, Infeasible
 from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget
 from hubbub.model.schema import Schema
-from hubbub.planner import FAMILIES, Constraints, FamilyPlan, central_margin, epsilon_for_margin
-from hubbub.planner.comparison import certified, preliminary, proposed
+from hubbub.planner import FAMILIES, Constraints, FamilyPlan, Request, central_margin, search
 from hubbub.planner.deadlines import Late, until
+from hubbub.planner.inverse import Target, least_epsilon
+from hubbub.planner.search import certified, proposed
 from hubbub.report import render
 from hubbub.report.plan_report import Background, plan_report
 from hubbub.studio.attacks import ladder
@@ -35,7 +36,7 @@ def certify(inquiry: Inquiry, family: str, stop: Stop) -> dict[str, Any]:
     return described(certified(request, FAMILIES[family], candidate, stop), inquiry)
 
 
-def preview(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
+def preliminary(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
     """Return a certified plan that is close to the best one, and there sooner.
 
     It belongs to the first family with a quick way to one. The answer is empty if there is none, or none that is close.
@@ -49,7 +50,7 @@ def preview(inquiry: Inquiry, stop: Stop) -> dict[str, Any]:
     for family, candidate in proposals:
         if candidate.expected > CLOSE * proposals[0][1].expected:
             break
-        found = preliminary(request, family, candidate, stop)
+        found = search.preliminary(request, family, candidate, stop)
         if found is not None:
             return {**described(found, inquiry), "preliminary": True}
     return {}
@@ -70,11 +71,12 @@ def attack(plan: str, compromised: int, dropped: int, stop: Stop) -> dict[str, A
 def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
     """Return the smallest ε, rounded up to three digits, with a count within the margin in 95 of 100 collections."""
     terms: Constraints = {**inquiry.limits, "trust": inquiry.trust, "clear": inquiry.clear}
+    request = Request.of(inquiry.schema, inquiry.n, Budget(0.0, inquiry.delta), **terms)
     try:
         with until(stop):
-            epsilon = epsilon_for_margin(inquiry.schema, inquiry.n, inquiry.delta, margin, lowest=EPSILON.low, **terms)
+            epsilon, _ = least_epsilon(request, Target.of("margin", margin), EPSILON.low)
     except Late:
-        return {"reason": "this takes too long; use hubbub plan --stderr with about half of this margin"}
+        return {"reason": "this takes too long; use hubbub plan --margin"}
     return {"epsilon": epsilon}
 
 
@@ -92,7 +94,7 @@ def report(plan: str, others: list[str], stop: Stop) -> dict[str, Any]:
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "attack": attack,
     "certify": certify,
-    "preview": preview,
+    "preliminary": preliminary,
     "report": report,
     "simulate": simulate,
     "solve": solve,

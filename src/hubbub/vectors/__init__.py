@@ -20,8 +20,8 @@ from hubbub.model.plans import Plan
 from hubbub.model.privacy import Budget
 from hubbub.pipeline import device
 from hubbub.pipeline.reports import Tally
-from hubbub.results.estimate import estimate_survey
-from hubbub.results.numbers import NumberEstimate
+from hubbub.results.estimate import estimate
+from hubbub.results.numbers import NumberView
 from hubbub.wire import batches, messages
 
 FORMAT = "hubbub wire vectors 2"
@@ -145,8 +145,8 @@ def estimated(counts: list[int], n: int, plan: Plan) -> dict[str, list[float]]:
         plan=plan.id, n=n, fakes=0, messages=sum(counts), batches=1, smallest_batch=n, counts=np.array(counts, np.int64)
     )
     found = {}
-    for name, one in estimate_survey(tally, plan).results:
-        found[name] = [one.total] if isinstance(one, NumberEstimate) else one.values.reshape(-1).tolist()
+    for name, one in estimate(tally, plan).views:
+        found[name] = [one.total] if isinstance(one, NumberView) else one.values.reshape(-1).tolist()
     return found
 
 

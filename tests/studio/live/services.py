@@ -35,11 +35,46 @@ def head(bucket: int, **changes: Any) -> dict[str, Any]:
     return {"batch": f"{bucket:032x}", **place, "bundles": PEOPLE, "state": "committed"} | changes
 
 
-def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any) -> dict[str, Any]:
+COLUMNS = {
+    "questions": "question",
+    "labels": "item",
+    "units": "unit",
+    "values": "value",
+    "stderr": "stderr",
+    "low": "low",
+    "high": "high",
+}
+"""Arguments that change columns of the table of a result, and the counts that follow from them."""
+
+
+def committed(bucket: int, shares: Sequence[float] | None = None, /, **changes: Any) -> dict[str, Any]:
     """Return the result of a batch, whose estimate is without error."""
     values = np.array(drifting(bucket) if shares is None else shares) * PEOPLE
     noise = _estimate()
     reach = 1.96 * noise.stderr
+    size = len(changes.get("labels") or LABELS)
+    table: dict[str, Any] = {
+        "question": [None] * size,
+        "item": list(LABELS),
+        "unit": ["people"] * size,
+        "value": values.tolist(),
+        "stderr": noise.stderr.tolist(),
+        "low": (values - reach).tolist(),
+        "high": (values + reach).tolist(),
+        "population_low": [None] * size,
+        "population_high": [None] * size,
+        "note": [None] * size,
+    }
+    table |= {key: changes.pop(name) for name, key in COLUMNS.items() if name in changes}
+    counts: dict[str, Any] = {
+        "labels": table["item"],
+        "values": table["value"],
+        "unbiased": None,
+        "stderr": table["stderr"],
+        "one_choice": True,
+        "remark": "unbiased",
+        "noise": changes.pop("noise", noise_document(noise.noise)),
+    }
     return {
         **head(bucket),
         "format": "hubbub result 3",
@@ -53,22 +88,23 @@ def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any
         "people": PEOPLE,
         "messages": PEOPLE,
         "level": 0.95,
-        "labels": list(LABELS),
-        "values": values.tolist(),
-        "stderr": noise.stderr.tolist(),
-        "low": (values - reach).tolist(),
-        "high": (values + reach).tolist(),
-        "one_choice": True,
-        "noise": noise_document(noise.noise),
+        "simultaneous": False,
+        "schema": PLAN.schema.to_document() | {"labels": table["item"]},
+        "counts": [counts],
+        "table": table,
+        "distributions": {},
+        "other": None,
+        "notes": [],
         "guarantee": PLAN.guarantee.to_document(),
     } | changes
 
 
 @functools.cache
-def _estimate() -> hb.Estimate:
+def _estimate() -> hb.LabelView:
     counts = np.full(len(LABELS), PEOPLE // len(LABELS), np.int64)
-    sizes = {"n": PEOPLE, "messages": PEOPLE, "smallest_batch": PEOPLE}
-    return hb.estimate(hb.Tally(plan=PLAN.id, fakes=0, batches=1, counts=counts, **sizes), PLAN)
+    sizes: dict[str, Any] = {"n": PEOPLE, "messages": PEOPLE, "smallest_batch": PEOPLE}
+    found: hb.LabelView = hb.estimate(hb.Tally(plan=PLAN.id, fakes=0, batches=1, counts=counts, **sizes), PLAN).question
+    return found
 
 
 def withheld(bucket: int) -> dict[str, Any]:

@@ -146,9 +146,9 @@ def test_texts_of_a_page_are_bounded() -> None:
     view = task.view("")
     assert {len(one["label"]) for one in [*view["series"]["figures"], *view["pooled"]["rows"]]} == {LONGEST_TEXT}
     assert len(task.page()["rows"][0]["state"]) == LONGEST_TEXT
-    for name in ("questions", "units"):
+    for change in ({"questions": [long] * 5}, {"units": [long] * 5}):
         with pytest.raises(WireError, match="characters"):
-            BatchSeries().add(committed(1) | {name: [long] * 5})
+            BatchSeries().add(committed(1, None, **change))
 
 
 def test_alerts_that_are_left_out_are_counted() -> None:

@@ -33,8 +33,6 @@ from tests.studio.live.services import (
 
 import hubbub as hb
 from hubbub.errors import CommandFailure, InvalidInput
-from hubbub.results.strings import FORMAT
-from hubbub.service.estimates import estimate_of
 from hubbub.studio.live.batches import BatchHead, BatchSeries
 from hubbub.studio.live.client import MAX_TASKS, LiveClient
 from hubbub.studio.live.feed import LiveFeed
@@ -217,8 +215,8 @@ def test_a_late_bucket_is_found_though_later_ones_are_known() -> None:
 def test_the_pool_is_that_of_the_library() -> None:
     results = [committed(one) for one in range(1, 30)]
     stepwise = RoundPool(1).plus(results[:3]).plus(results[3:4]).plus(results[4:])
-    parts = [estimate_of(one) for one in results]
-    whole = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    parts = [hb.Result.from_document(one) for one in results]
+    whole: hb.LabelView = hb.pool(parts).question
     rows = stepwise.to_document("")["rows"]
     assert isinstance(rows, list)
     low, high = whole.interval(0.95)
@@ -234,7 +232,7 @@ def test_the_pool_is_that_of_the_library() -> None:
 
 
 def test_rounds_are_not_pooled_together_and_incomplete_results_are_left_out() -> None:
-    old = {name: value for name, value in committed(3).items() if name != "noise"}
+    old = {name: value for name, value in committed(3).items() if name != "counts"}
     services = Services([committed(1), committed(2, round=2), old | {"round": 2}])
 
     async def work() -> None:
@@ -516,7 +514,7 @@ GARBAGE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", GARBAGE, ids=str)
 def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[str, Any]) -> None:
-    services = Services([committed(1), committed(2) | changes])
+    services = Services([committed(1), committed(2, **changes)])
 
     async def work() -> None:
         feed = feed_of(services)
@@ -570,7 +568,7 @@ TIMES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("changes", TIMES, ids=str)
 def test_batches_that_no_page_can_show_are_refused(changes: dict[str, Any]) -> None:
     """A browser has no date after the year 9999 in this form, and no number for people who are not stated."""
-    services = Services([committed(1), committed(2) | {"estimate": {"format": FORMAT}} | changes])
+    services = Services([committed(1), committed(2, schema={"kind": "strings"}) | changes])
 
     async def work() -> None:
         feed = feed_of(services)
@@ -626,7 +624,7 @@ def test_batches_of_strings_are_listed_though_each_shows_others(tmp_path: Path) 
         system.deliver()
     results = system.results()
     system.shut()
-    assert [len(one["labels"]) for one in results] == [2, 1, 0]
+    assert [len(one["table"]["item"]) for one in results] == [2, 1, 0]
     services = Services([{**one, "task": TASK, "batch": f"{one['bucket']:032x}"} for one in results])
 
     async def work() -> None:
@@ -748,12 +746,12 @@ def test_many_batches_become_few_points_with_the_mean_of_their_batches() -> None
     np.testing.assert_allclose(view.value[:, 0], shares.mean(axis=1), rtol=1e-5)
     reach = (view.high - view.low)[0, 0] / 2
     single = committed(1)
-    np.testing.assert_allclose(reach, 1.96 * single["stderr"][0] / PEOPLE / math.sqrt(10), rtol=1e-3)
+    np.testing.assert_allclose(reach, 1.96 * single["table"]["stderr"][0] / PEOPLE / math.sqrt(10), rtol=1e-3)
     moved = view_of(series, [0], first=11, last=1000, points=100)
     np.testing.assert_array_equal(moved.value[:50, 0], view.value[1:51, 0])
     few = view_of(series, [0], first=991, last=1000, points=100)
     np.testing.assert_allclose(
-        few.low[:, 0], [one["low"][0] / PEOPLE for one in map(committed, range(991, 1001))], rtol=1e-5
+        few.low[:, 0], [one["table"]["low"][0] / PEOPLE for one in map(committed, range(991, 1001))], rtol=1e-5
     )
 
 
@@ -764,9 +762,9 @@ def test_the_interval_of_a_mean_of_quantiles_is_no_narrower_than_theirs() -> Non
         series.add(committed(bucket, questions=["q"] * 5, units=units))
     view = view_of(series, [3, 4], first=1, last=100, points=10)
     batches = [committed(bucket) for bucket in range(1, 11)]
-    np.testing.assert_allclose(view.low[0, 1], np.mean([one["low"][4] for one in batches]), rtol=1e-5)
-    np.testing.assert_allclose(view.high[0, 1], np.mean([one["high"][4] for one in batches]), rtol=1e-5)
-    narrower = (view.high - view.low)[0, 0] * PEOPLE / (batches[0]["high"][3] - batches[0]["low"][3])
+    np.testing.assert_allclose(view.low[0, 1], np.mean([one["table"]["low"][4] for one in batches]), rtol=1e-5)
+    np.testing.assert_allclose(view.high[0, 1], np.mean([one["table"]["high"][4] for one in batches]), rtol=1e-5)
+    narrower = (view.high - view.low)[0, 0] * PEOPLE / (batches[0]["table"]["high"][3] - batches[0]["table"]["low"][3])
     np.testing.assert_allclose(narrower, 1 / math.sqrt(10), rtol=1e-3)
 
 
@@ -776,8 +774,8 @@ def test_a_batch_without_a_figure_does_not_take_it_from_its_neighbours() -> None
     for bucket in range(1, 101):
         result = committed(bucket, [0.2] * 5, questions=["q"] * 5, units=["people"] * 4 + ["s"])
         if bucket in {7, 98} or 41 <= bucket <= 50:
-            for name in ("values", "stderr", "low", "high"):
-                result[name] = [None, *result[name][1:4], None]
+            for name in ("value", "stderr", "low", "high"):
+                result["table"][name] = [None, *result["table"][name][1:4], None]
         task.add([result])
     for points in (10, 100):
         found = task.view("q", points=points)["series"]["figures"]
@@ -827,22 +825,8 @@ def survey() -> tuple[hb.Plan, hb.Collection]:
 
 
 def survey_result(bucket: int, plan: hb.Plan, people: hb.Collection) -> dict[str, Any]:
-    found = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
-    columns = {name: list(column) for name, column in found.columns(0.95).items()}
-    names = {
-        "questions": "question",
-        "labels": "item",
-        "units": "unit",
-        "values": "value",
-        "stderr": "stderr",
-        "low": "low",
-        "high": "high",
-    }
-    figures = {
-        name: [one if isinstance(one, str) else float(one) for one in columns[key]] for name, key in names.items()
-    }
-    base = {name: value for name, value in committed(bucket).items() if name not in ("noise", "one_choice")}
-    return json.loads(json.dumps({**base, **figures, "plan": plan.id, "estimate": found.to_document(0.95)}))  # type: ignore[no-any-return]
+    found = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
+    return json.loads(json.dumps({**committed(bucket), **found.to_document()}))  # type: ignore[no-any-return]
 
 
 @pytest.mark.long

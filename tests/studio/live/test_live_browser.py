@@ -578,10 +578,11 @@ def test_large_and_missing_figures_are_shown_within_their_charts(
     services.results.clear()
     for bucket in range(1, 5):
         result = committed(bucket, questions=["q"] * 5, units=["people"] * 2 + ["bytes"] * 3)
-        for name in ("values", "stderr", "low", "high"):
-            known = result[name][0] * (bucket < 4)
-            result[name] = [known or None, None, -2e9 * bucket, 3e-6 * bucket, None]
-        result["low"], result["high"] = [None if one is None else one * 0.9 for one in result["low"]], result["high"]
+        table = result["table"]
+        for name in ("value", "stderr", "low", "high"):
+            known = table[name][0] * (bucket < 4)
+            table[name] = [known or None, None, -2e9 * bucket, 3e-6 * bucket, None]
+        table["low"] = [None if one is None else one * 0.9 for one in table["low"]]
         services.add(result)
     tab = Tab(browser, studio.address())
     tab.wait("#series-words", "batches 1 to 4")

@@ -7,13 +7,14 @@ from unittest.mock import Mock
 import pytest
 from tests.studio.live.services import PEOPLE, committed
 
-from hubbub.results.comparisons import pool
+from hubbub.results.pool import pool
 from hubbub.studio.live.pooled import SHOWN_SHARES, RoundPool
 
 
 def _with(name: str, **entries: Any) -> dict[str, Any]:
     """Return changes of some entries of an object of a result."""
-    return {name: committed(1)[name] | entries}
+    result = committed(1)
+    return {name: {**result, **result["counts"][0]}[name] | entries}
 
 
 UNPOOLED: list[dict[str, Any]] = [

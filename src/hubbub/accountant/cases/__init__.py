@@ -1,4 +1,4 @@
-"""The theorem that certifies each kind of protocol: Protocol × Schema × honest users → an analysis.
+"""The theorem that certifies each mechanism: Protocol × Schema × honest users → an analysis.
 
 - a category by randomized response: the uniform blanket; for two categories, single bits (:mod:`.category`);
 - flipped single bits: branch and bound over all collections; split bits compose its curve (:mod:`.positions`);
@@ -10,10 +10,11 @@
 - surveys of several attributes: a composition over their distributions or certified curves (:mod:`.surveys`);
 - one user's messages alone, which bound every protocol that flips (:mod:`.local`).
 
-A further theorem is one more option here.
+A further mechanism is one more entry of :data:`CASES`, a further theorem one more option of an entry.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hubbub.accountant.analysis import Analysis, best
 from hubbub.accountant.cases.category import category_analysis
@@ -24,10 +25,26 @@ from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
 from hubbub.accountant.cases.strings import strings_analysis
 from hubbub.accountant.cases.surveys import survey_analysis
+from hubbub.mechanisms.flip import Flip
+from hubbub.mechanisms.mechanism import Mechanism, mechanisms
+from hubbub.mechanisms.response import Response
+from hubbub.mechanisms.threshold import Threshold
 from hubbub.model.plans import check_protocol
 from hubbub.model.privacy import Basis, TrustModel
 from hubbub.model.protocol import Protocol
 from hubbub.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything that an analysis depends on: who takes part, who of them is honest, and who is trusted."""
+
+    protocol: Protocol
+    schema: Schema
+    n: int
+    honest: int
+    trust: TrustModel
+    preliminary: bool
 
 
 def analyze(
@@ -37,54 +54,69 @@ def analyze(
     honest: int,
     trust: TrustModel = "shuffler-noise",
     *,
-    coarse: bool = False,
+    preliminary: bool = False,
 ) -> Analysis:
     """Return the analysis of a collection of n, ``honest`` of whom follow the protocol, under the stated trust.
 
-    A ``coarse`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
+    A ``preliminary`` one of split bits errs upwards by a little more, and costs a third; others ignore it.
 
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
     """
     check_protocol(protocol, schema)
-    if protocol.sends_strings:
-        return strings_analysis(protocol, n) if trust == "shuffler-noise" else local_analysis(protocol, schema)
+    first, *others = mechanisms(protocol, schema)
+    if others:
+        return survey_analysis(protocol, schema, honest, trust, preliminary=preliminary)
     if schema.named:
-        if len(schema.attributes) > 1:
-            return survey_analysis(protocol, schema, honest, trust, coarse=coarse)
         schema = Schema.one_hot(schema.width)
-    return _single(protocol, schema, n, honest, trust, coarse=coarse)
+    return CASES[type(first)](Setting(protocol, schema, n, honest, trust, preliminary))
 
 
-def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel, *, coarse: bool) -> Analysis:
-    """Return the analysis of records whose bits all have the same noise."""
-    local = local_analysis(protocol, schema)
-    if trust == "nobody":
-        return local
+def _threshold(of: Setting) -> Analysis:
+    """Return the analysis of strings that the shuffler counts."""
+    return strings_analysis(of.protocol, of.n) if of.trust == "shuffler-noise" else _local(of)
+
+
+def _response(of: Setting) -> Analysis:
+    """Return the analysis of a category by randomized response."""
+    if of.trust == "nobody":
+        return _local(of)
+    return best(category_analysis(of.protocol.q, of.schema, of.honest), replace(_local(of), basis=Basis.PROVEN))
+
+
+def _flip(of: Setting) -> Analysis:
+    """Return the analysis of flipped or clear records, alone or among fakes."""
+    protocol, schema, honest, drawn = of.protocol, of.schema, of.honest, of.protocol.shuffler_fakes
+    if of.trust == "nobody":
+        return _local(of)
     if protocol.clear:
-        if protocol.shuffler_fakes is None:
-            return clear_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest))
-        return local if trust == "shuffling" else shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
-    flips = _flips(protocol, schema, n, honest, coarse=coarse)
-    local = replace(local, basis=Basis.PROVEN)  # exact for one user's messages, a bound for shuffled ones
-    if protocol.shuffler_fakes is None or trust == "shuffling":
+        if drawn is None:
+            return clear_analysis(protocol, schema, honest, honest_fakes(protocol, of.n, honest))
+        return _local(of) if of.trust == "shuffling" else shuffler_fakes_analysis(protocol, schema, drawn)
+    flips = (
+        user_fakes_analysis(protocol, schema, honest, protocol.user_fakes)
+        if protocol.user_fakes
+        else flip_analysis(protocol, schema, honest, honest_fakes(protocol, of.n, honest), preliminary=of.preliminary)
+    )
+    local = replace(_local(of), basis=Basis.PROVEN)  # exact for one user's messages, a bound for shuffled ones
+    if drawn is None or of.trust == "shuffling":
         return best(flips, local)
-    drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
-    both = combined_analysis(protocol, schema, protocol.shuffler_fakes, honest)
+    fakes = shuffler_fakes_analysis(protocol, schema, drawn)
+    both = combined_analysis(protocol, schema, drawn, honest)
     if both is not None:
-        return best(both, flips, drawn, local, attack=both.honest == honest)
-    options = [drawn, local]
+        return best(both, flips, fakes, local, attack=both.honest == honest)
+    options = [fakes, local]
     if protocol.sends_records:
-        options.append(product_analysis(flips, drawn))
+        options.append(product_analysis(flips, fakes))
     return best(flips, *options, attack=False)  # an attack on the flips alone breaks what the fakes add
 
 
-def _flips(protocol: Protocol, schema: Schema, n: int, honest: int, *, coarse: bool) -> Analysis:
-    if protocol.sends_category:
-        return category_analysis(protocol.q, schema, honest)
-    if protocol.user_fakes:
-        return user_fakes_analysis(protocol, schema, honest, protocol.user_fakes)
-    return flip_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest), coarse=coarse)
+def _local(of: Setting) -> Analysis:
+    return local_analysis(of.protocol, of.schema)
+
+
+CASES: dict[type[Mechanism], Callable[[Setting], Analysis]] = {Flip: _flip, Response: _response, Threshold: _threshold}
+"""The analysis of a single column, by its mechanism; several columns are composed by :mod:`.surveys`."""
 
 
 def honest_fakes(protocol: Protocol, n: int, honest: int) -> int:

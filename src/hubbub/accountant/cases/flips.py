@@ -14,14 +14,16 @@ NARROW = 0.03
 STEP, SEVERAL = 0.02, 0.06  # relative steps in the number of fakes: for one position, and for several
 
 
-def flip_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int, *, coarse: bool = False) -> Analysis:
+def flip_analysis(
+    protocol: Protocol, schema: Schema, honest: int, fakes: int, *, preliminary: bool = False
+) -> Analysis:
     """Return the analysis of flipped records among ``fakes`` flipped fakes, which are uniform legal records.
 
     >>> flip_analysis(Protocol(0.1, release="bits"), Schema.one_hot(9), 1000, 0).method
     'composition of the certified single-bit curve over 2 positions'
     """
     if protocol.sends_bits or schema.width == 1:
-        return position_analysis(protocol, schema, honest, fakes, coarse=coarse)
+        return position_analysis(protocol, schema, honest, fakes, preliminary=preliminary)
     return record_analysis(protocol, schema, honest, fakes)
 
 

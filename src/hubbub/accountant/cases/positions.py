@@ -26,8 +26,8 @@ class Positions:
     """Fakes whose bits are uniform and independent: those of schemas of which every bit vector is a legal record."""
     singles: int = 0
     """Fakes whose bits may be anything."""
-    coarse: bool = False
-    """Compose a coarser curve of single bits."""
+    preliminary: bool = False
+    """Compose a coarser curve of single bits, which costs less."""
 
     @property
     def crowd(self) -> float:
@@ -62,7 +62,7 @@ class Positions:
 
     def loss(self) -> Loss:
         """Return the composition over all positions."""
-        at = split.COARSE if self.coarse else split.FINE
+        at = split.PRELIMINARY if self.preliminary else split.FINE
         return split.positions(self.n, self.q, self.k, self.count, at, singles=self.singles, fair=self.fair)
 
     def _supremum(self, epsilon: float) -> bit.Supremum:
@@ -100,13 +100,15 @@ def fakes_alone(schema: Schema, k: int, epsilon: float, number: int | Fakes, hon
     return min(0.0, log(delta) + group_steps(epsilon, k) + 1e-12)
 
 
-def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: int, *, coarse: bool = False) -> Analysis:
+def position_analysis(
+    protocol: Protocol, schema: Schema, honest: int, total: int, *, preliminary: bool = False
+) -> Analysis:
     """Return the analysis of single or split bits among ``total`` fakes: every position is a collection of single bits.
 
     >>> position_analysis(Protocol(0.1), Schema.bits(1), 1000, 50).basis
     <Basis.EXACT: 'exact'>
     """
-    found = replace(columns(protocol, schema, honest, total), coarse=coarse)
+    found = replace(columns(protocol, schema, honest, total), preliminary=preliminary)
     single = found.count == 1
     base = Analysis(
         upper=found.log_delta,

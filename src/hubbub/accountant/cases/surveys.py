@@ -20,7 +20,7 @@ LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
 
 
 def survey_analysis(
-    protocol: Protocol, schema: Schema, honest: int, trust: TrustModel, *, coarse: bool = False
+    protocol: Protocol, schema: Schema, honest: int, trust: TrustModel, *, preliminary: bool = False
 ) -> Analysis:
     """Return the analysis of a survey of several attributes under the stated trust.
 
@@ -36,7 +36,9 @@ def survey_analysis(
     if trust == "nobody" or (drawn and trust == "shuffling"):
         return local
     users = any(one.noise.shuffler_fakes is None for one in parts)
-    whole = _composed(parts, _free(protocol, schema), protocol, honest if users else 1, fakes=drawn, coarse=coarse)
+    whole = _composed(
+        parts, _free(protocol, schema), protocol, honest if users else 1, fakes=drawn, preliminary=preliminary
+    )
     return whole if protocol.clear else best(whole, replace(local, basis=Basis.PROVEN))
 
 
@@ -66,13 +68,13 @@ def _composed(
     honest: int,
     *,
     fakes: bool,
-    coarse: bool,
+    preliminary: bool,
 ) -> Analysis:
     limit = surveys.largest_loss(parts)
     exact = all(one.noise.clear for one in parts) and free == parts
 
     def cover() -> Loss | Atoms:
-        return surveys.laplace_cover(parts) or surveys.cover(parts, protocol.release, honest, coarse=coarse)
+        return surveys.laplace_cover(parts) or surveys.cover(parts, protocol.release, honest, preliminary=preliminary)
 
     def upper(epsilon: float) -> float:
         # From the largest finite loss on, the grid of the composition may be too coarse for what is known exactly.

@@ -107,7 +107,7 @@ class Resolution:
 
 
 FINE = Resolution()
-COARSE = Resolution(5, 0.08, 3e-3, 128, (0.0, 0.2))
+PRELIMINARY = Resolution(5, 0.08, 3e-3, 128, (0.0, 0.2))
 """About one percent more in ε, at a quarter of the cost."""
 
 

@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 
 GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
 STEP = 1e-3  # at most; and their largest distance
-ROUGH = 100.0  # the same of coarse covers
+ROUGH = 100.0  # the same of preliminary covers
 NODES = (4, 16)  # grid points per standard deviation of the curve of one attribute with users' noise
 FAINT = 1e-13  # δ of one attribute down to which that curve is precise
 LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
@@ -82,10 +82,10 @@ def grouped(sizes: Sequence[int], noise: Sequence[Noise]) -> tuple[Answers, ...]
 
 
 @lru_cache(maxsize=64)
-def cover(attributes: tuple[Answers, ...], release: Release, honest: int, *, coarse: bool = False) -> Loss:
+def cover(attributes: tuple[Answers, ...], release: Release, honest: int, *, preliminary: bool = False) -> Loss:
     """Return a loss that covers any change of all attributes, among ``honest`` users; errs upwards. Theorems 1 and 2.
 
-    Flips are ``coarse`` as in :data:`.split.COARSE`.
+    Flips are ``preliminary`` as in :data:`.split.PRELIMINARY`.
 
     >>> from hubbub.model.protocol import Fakes
     >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
@@ -93,11 +93,13 @@ def cover(attributes: tuple[Answers, ...], release: Release, honest: int, *, coa
     9.009
     """
     signal, count = _signal(attributes, release, honest), sum(one.times for one in attributes)
-    step = signal / ROUGH if coarse else min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
+    step = (
+        signal / ROUGH if preliminary else min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
+    )
     parts = []
     for one in attributes:
         share = one.times * information(one, release, honest) / signal**2
-        loss = _attribute(one, release, honest, step, share, alone=len(attributes) == 1, coarse=coarse)
+        loss = _attribute(one, release, honest, step, share, alone=len(attributes) == 1, preliminary=preliminary)
         parts.append(loss.power(one.times))
     if len(parts) == 1:
         return parts[0]
@@ -132,7 +134,7 @@ def information(one: Answers, release: Release, honest: int) -> float:
 
 
 def _attribute(
-    one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool, coarse: bool
+    one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool, preliminary: bool
 ) -> Loss:
     """Return a cover of one attribute, less precise if it has a small share of the variance of the loss.
 
@@ -146,7 +148,7 @@ def _attribute(
     nodes = min(max(NODES[0], math.ceil(NODES[1] * math.sqrt(share))), NODES[1])
     if release == "category" and one.size > 2:
         return _response(one.size, noise.q, honest, nodes)
-    at = split.COARSE if coarse else split.Resolution(nodes, split.TOLERANCE * (split.GRAIN / nodes))
+    at = split.PRELIMINARY if preliminary else split.Resolution(nodes, split.TOLERANCE * (split.GRAIN / nodes))
     position = split.cover(honest, noise.q, 1, at, faint=FAINT)
     return position if release == "category" else position.power(2)
 

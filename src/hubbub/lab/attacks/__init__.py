@@ -1,9 +1,8 @@
 """Demonstrations of attacks: each is simulated through the real client, compared with its exact value, and drawn.
 
-- ``evidence``: simulated values with confidence intervals beside exact ones;
+- ``evidence``: simulated values with confidence intervals beside exact ones, and the report;
 - ``small_batches``: batches below the planned size; ``repetition``: repeated collections from the same people;
-- ``poisoning``: malicious clients; ``compromised``: an analyzer who controls some of the users;
-- ``page``: the report.
+- ``poisoning``: malicious clients; ``compromised``: an analyzer who controls some of the users.
 """
 
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople

@@ -23,8 +23,8 @@ from hubbub.pipeline.tally import tally
 from hubbub.planner import plan_from
 from hubbub.planner.influence import votes
 from hubbub.report import Axis, Series, chart
-from hubbub.results.counts import Estimate
 from hubbub.results.estimate import estimate
+from hubbub.results.labels import LabelView
 
 LABELS, HONEST, MALICIOUS = 4, 900, 100
 MANY = 25  # messages of a malicious client if nothing limits their number
@@ -92,13 +92,14 @@ def _messages(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:
     return np.zeros(malicious * sent, kind)
 
 
-def poisoned(plan: Plan, truth: NDArray[np.int64], malicious: int, sent: int, entropy: Entropy) -> Estimate:
+def poisoned(plan: Plan, truth: NDArray[np.int64], malicious: int, sent: int, entropy: Entropy) -> LabelView:
     """Run the pipeline with malicious messages among the honest reports."""
     evidence.check_no_survey(plan.schema)
     reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
     messages = np.concatenate([reports.messages, _messages(plan, malicious, sent)])
     batch = Reports(plan, messages, reports.n + malicious, reports.fakes)
-    return estimate(tally(shuffle(batch, entropy=entropy)), plan)
+    found: LabelView = estimate(tally(shuffle(batch, entropy=entropy)), plan).question
+    return found
 
 
 def attack(case: Case, *, repetitions: int, entropy: Entropy) -> Reading:
@@ -128,7 +129,7 @@ def coverage(malicious: int, level: float = 0.95) -> float:
 
 def _reach(plan: Plan, n: int, level: float) -> float:
     """Return half the width of the analyzer's interval, which depends only on the batch size."""
-    low, high = estimate(tally(Reports(plan, np.zeros((n, 1), np.uint8), n)), plan).interval(level)
+    low, high = estimate(tally(Reports(plan, np.zeros((n, 1), np.uint8), n)), plan).question.interval(level)
     return float(high[0] - low[0]) / 2
 
 
@@ -145,7 +146,7 @@ def coverage_attack(malicious: int, *, repetitions: int, entropy: Entropy) -> Re
     for _ in range(repetitions):
         reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
         messages = np.concatenate([reports.messages, np.ones((malicious, 1), np.uint8)])
-        low, high = estimate(tally(Reports(plan, messages, n)), plan).interval(0.95)
+        low, high = estimate(tally(Reports(plan, messages, n)), plan).question.interval(0.95)
         held.append(low[0] <= ONES <= high[0])
     return evidence.rate_reading("coverage", malicious, coverage(malicious), np.array(held))
 

@@ -20,7 +20,7 @@ from hubbub.lab.audit.columns import collection_of, separate
 from hubbub.lab.audit.commands import Client, Shuffler
 from hubbub.lab.audit.model import LOG_ZERO, Floats, MessageModel, Probe, Sample, probes, unpack
 from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound, finding
-from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of, kinds_of
+from hubbub.lab.mechanisms import ShufflerFakes, columns, fakes_of
 from hubbub.model.plans import Plan
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.crowd import crowd
@@ -143,8 +143,8 @@ def _optimal(one: Sample, two: Sample, model: MessageModel, level: float) -> tup
 
     The threshold is chosen by what the plan predicts for this number of messages, before they are looked at.
     """
-    first, second = (model.whole.agreement(side.messages, one.probe, two.probe) for side in (one, two))
-    units, *chances = model.whole.contrast(one.probe, two.probe)
+    first, second = (model.form.agreement(side.messages, one.probe, two.probe) for side in (one, two))
+    units, *chances = model.form.contrast(one.probe, two.probe)
     trials = first.size, second.size
     a, b = (
         np.minimum(np.round(np.cumsum(binomial_pmf(units, chance)[::-1])[::-1] * size), size)
@@ -159,7 +159,7 @@ def _learned(one: Sample, two: Sample, model: MessageModel) -> tuple[Floats, Flo
     It includes bits in which the records agree, which should reveal nothing.
     """
     seen = sorted({*one.probe.differs(two.probe), *tested_bits(model.plan.schema.width)})
-    patterns = [model.whole.patterns(side.messages, seen) for side in (one, two)]
+    patterns = [model.form.patterns(side.messages, seen) for side in (one, two)]
     if patterns[0] is not None and patterns[1] is not None:
         size = int(max(side.max() for side in patterns if side is not None)) + 1
         a, b = (np.bincount(side[::2], minlength=size) + 0.5 for side in patterns if side is not None)
@@ -232,8 +232,9 @@ def _extremes(plan: Plan) -> tuple[Probe, Probe, list[Probe]]:
 
 def cost(plan: Plan) -> float:
     """Return the approximate number of messages of one run of the pipeline."""
-    laws = [(fakes_of(one.noise), kinds_of(one.schema, plan.protocol.release)) for one in columns(plan)]
-    drawn = sum(law.expected(plan.n, kinds) for law, kinds in laws if isinstance(law, ShufflerFakes))
+    each = [(fakes_of(one.noise), one.schema) for one in columns(plan)]
+    own = [(source, schema) for source, schema in each if isinstance(source, ShufflerFakes)]
+    drawn = sum(source.expected(plan.n, schema, plan.protocol.release) for source, schema in own)
     return plan.n * plan.payload_messages + drawn + 20
 
 
@@ -271,7 +272,7 @@ def statistic(pair: Neighbours) -> Callable[[Reports], float]:
         return _from_messages(pair) if MessageModel(pair.plan).linked else _from_counts(pair)
     scores = []
     for one in parts:
-        alone = one.law()
+        alone = one.message_plan()
         reduced = Neighbours(alone, *(one.probe(record) for record in (pair.one, pair.two, pair.rest)))
         scores.append((one, alone, statistic(reduced)))
 
@@ -316,7 +317,7 @@ def _log_table(distribution: Distribution, low: int, high: int) -> Floats:
 def _from_messages(pair: Neighbours) -> Callable[[Reports], float]:
     """ln Σᵢ μ₁(yᵢ)/ω(yᵢ) − ln Σᵢ μ₂(yᵢ)/ω(yᵢ) with the mixture ω of all messages; alone, Σᵢ ln μ₁(yᵢ)/μ₂(yᵢ)."""
     model, n, k = MessageModel(pair.plan), pair.plan.n, pair.plan.protocol.k
-    likelihoods = [model.whole.log_likelihood(probe) for probe in (pair.one, pair.two, pair.rest)]
+    likelihoods = [model.form.log_likelihood(probe) for probe in (pair.one, pair.two, pair.rest)]
     fakes, fake_likelihood = model.expected_fakes, model.fake_log_likelihood()
 
     def score(reports: Reports) -> float:

@@ -188,17 +188,17 @@ def _flip_p(counts: Floats, totals: Floats, chance: Floats | float, variance: Fl
 
 def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     model = MessageModel(plan)
-    law = model.fakes
-    if not isinstance(law, UserFakes) or not model.linked:
+    source = model.fakes
+    if not isinstance(source, UserFakes) or not model.linked:
         return []
-    m = law.distribution
+    m = source.distribution
     sizes = np.array([sample.values for sample in samples])
     drawn = np.array([sample.fakes.sum() for sample in samples])
     values, total = int(sizes.sum()), int(drawn.sum())
     (place,), smallest = worst(normal_p((drawn - sizes * m.mean) / np.sqrt(np.maximum(sizes * m.variance, 1e-9))))
     where = f"value: {samples[place].probe.name}"
     return [
-        finding("client", "fakes per user", "all values", total / values, m.mean, float(law.p(total, values))),
+        finding("client", "fakes per user", "all values", total / values, m.mean, float(source.p(total, values))),
         finding("client", "fakes per value", where, drawn[place] / sizes[place], m.mean, smallest),
     ]
 
@@ -326,22 +326,31 @@ def disjoint_pairs(flips: NDArray[np.bool_], step: int) -> tuple[NDArray[np.bool
     return rows[:, 0].reshape(-1, flips.shape[1]), rows[:, 1].reshape(-1, flips.shape[1])
 
 
-def _lags(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
-    """Test if a unit is flipped where an earlier message, another copy, or the previous run flipped it too."""
-    chosen, chance = tested_bits(model.plan.schema.width), model.message_flip
-    lags = lag_steps(samples[0], model)
-    hits, trials = dict.fromkeys(lags, 0), dict.fromkeys(lags, 0)
+def lag_tables(samples: Sequence[Sample], model: MessageModel) -> dict[str, list[Numbers]]:
+    """Return, by distance, how often each unit is flipped in both messages of a pair, in either, and all pairs.
+
+    Every table has a row for each sample and a column for each unit.
+    """
+    chosen, lags = tested_bits(model.plan.schema.width), lag_steps(samples[0], model)
+    found: dict[str, list[tuple[Numbers, ...]]] = {name: [] for name in lags}
     for sample in samples:
         flips = model.flips(sample, chosen)
         for name, step in lags.items():
-            earlier, later = disjoint_pairs(flips, step)
-            pairs = earlier & later
-            hits[name] += int(pairs.sum())
-            trials[name] += pairs.size
-    names = [name for name in lags if trials[name]]
-    (place,), smallest = worst([binomial_p(hits[name], trials[name], chance**2) for name in names])
-    name = names[place]
-    return [finding("client", "repeated flips", name, hits[name] / trials[name], chance**2, smallest)]
+            a, b = disjoint_pairs(flips, step)
+            if len(a):
+                size = np.full(a.shape[1], len(a))
+                found[name].append(((a & b).sum(axis=0), a.sum(axis=0), b.sum(axis=0), size))
+    return {name: [np.array(part) for part in zip(*rows, strict=True)] for name, rows in found.items() if rows}
+
+
+def _lags(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
+    """Test if a unit is flipped where an earlier message, another copy, or the previous run flipped it too."""
+    chance = model.message_flip**2
+    found = lag_tables(samples, model).items()
+    tables = {name: (int(both.sum()), int(size.sum())) for name, (both, _, _, size) in found}
+    (place,), smallest = worst([binomial_p(hits, trials, chance) for hits, trials in tables.values()])
+    name, (hits, trials) = list(tables.items())[place]
+    return [finding("client", "repeated flips", name, hits / trials, chance, smallest)]
 
 
 def _dispersion(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
@@ -413,7 +422,7 @@ def examine_mixed(mixed: Mixed, plan: Plan) -> tuple[list[Finding], bool | None]
         return found, None
     chosen = tested_bits(plan.schema.width)
     truth = mixed.records[:, chosen].astype(np.bool_)
-    shown = model.whole.shown(mixed.messages, chosen)
+    shown = model.form.shown(mixed.messages, chosen)
     aligned = [rows ^ truth for rows in _layouts(shown, len(truth), plan.protocol.k)]
     in_order = _in_order(aligned, truth, model)
     if in_order is None or not in_order[1]:

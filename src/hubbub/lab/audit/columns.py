@@ -47,7 +47,7 @@ class ColumnAudit:
         size = self.survey.n if n is None else n
         return plan_from(self.column.schema, size, protocol, delta=held.delta or 1e-9, trust=held.assumptions.trust)
 
-    def law(self) -> Plan:
+    def message_plan(self) -> Plan:
         """Return the one-hot plan of the attribute, for the distribution of its messages; its guarantee is void."""
         noise = self.column.noise
         protocol = Protocol(noise.q, 1, noise.m, self.survey.protocol.release)

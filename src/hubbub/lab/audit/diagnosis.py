@@ -25,10 +25,9 @@ from hubbub.lab.audit.client import (
     NOISE_NAME,
     RUNS_NAME,
     Search,
-    disjoint_pairs,
     examine_independence,
     fake_moments,
-    lag_steps,
+    lag_tables,
     observed_flips,
     pair_indices,
     stretches,
@@ -352,25 +351,16 @@ def _copies(samples: Sequence[Sample], model: MessageModel, level: float) -> lis
 
 def _earlier(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:
     """Compare the flips of each unit with those of earlier messages; one table per probe, pooled over probes."""
-    chosen, lags = tested_bits(model.plan.schema.width), lag_steps(samples[0], model)
-    cells: dict[str, list[tuple[NDArray[np.int64], ...]]] = {name: [] for name in lags}
-    for sample in samples:
-        flips = model.flips(sample, chosen)
-        for name, step in lags.items():
-            a, b = disjoint_pairs(flips, step)
-            if len(a):
-                size = np.full(a.shape[1], len(a))
-                cells[name].append(((a & b).sum(axis=0), a.sum(axis=0), b.sum(axis=0), size))
-    names = [name for name in lags if cells[name]]
-    if not names:
+    found = lag_tables(samples, model)
+    if not found:
         return []
-    tables = [[np.array(part) for part in zip(*cells[name], strict=True)] for name in names]
+    names, tables = list(found), list(found.values())
     (i, j), p = worst(np.array([hypergeometric_p(*table) for table in tables]))
     if p > level:
         return []
     both, first, second, size = tables[i]
     expected = float((first[:, j] * second[:, j] / size[:, j]).sum())
-    unit = model.whole.unit_name(chosen[j])
+    unit = model.unit_name(tested_bits(model.plan.schema.width)[j])
     seen = f"{int(both[:, j].sum()):,} of {int(size[:, j].sum()):,} pairs of messages, expected {expected:,.4g}"
     if names[i] == "in another copy":
         text = f"the copies of a record are not independent: {unit} is flipped in both copies in {seen}"
@@ -635,15 +625,15 @@ def wrong_fakes(samples: Sequence[Sample], model: MessageModel, level: float) ->
 
 
 def _number_of_fakes(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:
-    law = model.fakes
-    if not isinstance(law, UserFakes) or not model.linked:
+    source = model.fakes
+    if not isinstance(source, UserFakes) or not model.linked:
         return []
-    m = law.distribution
+    m = source.distribution
     sizes = np.array([one.values for one in samples])
     drawn = np.array([one.fakes.sum() for one in samples])
     names = ["users", *(f"users with the value: {one.probe.name}" for one in samples)]
     totals, people = np.concatenate([[drawn.sum()], drawn]), np.concatenate([[sizes.sum()], sizes])
-    adjusted = holm(law.p(totals, people))
+    adjusted = holm(source.p(totals, people))
     i = 0 if adjusted[0] <= level else int(np.argmin(adjusted))
     if adjusted[i] > level:
         return []

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from hubbub.bits.counting import bit_counts
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
-from hubbub.lab.mechanisms import FakesLaw, fakes_of, kinds_of
+from hubbub.lab.mechanisms import AnyFakes, UserFakes, fakes_of
 from hubbub.model.plans import Plan
 from hubbub.model.schema import Schema
 from hubbub.numeric.rounding import up
@@ -48,26 +48,28 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRecords:
-    """Messages that are packed records, of which every bit is flipped by itself."""
+class Bits:
+    """Messages of bits, each of which is flipped by itself: packed records, or every set bit as a message of its own.
+
+    Of split bits only the counts are known, because they do not show where a record begins or ends.
+    """
 
     plan: Plan
-    linked: ClassVar[bool] = True
-    """True if a message is a person's whole answer; split bits do not show where a record begins or ends."""
-    pairs: ClassVar[bool] = True
-    """True if one message shows several bits, of which pairs are tested."""
+    linked: bool = True
+    """True if a message is a person's whole answer."""
     alike: ClassVar[bool] = True
     """True if all units are flipped by themselves and with the same probability."""
     unit: ClassVar[str] = "bit"
 
     @property
-    def units(self) -> int:
-        """Number of units of a message that are flipped independently."""
-        return self.plan.schema.width
+    def pairs(self) -> bool:
+        """True if one message shows several bits, of which pairs are tested."""
+        return self.linked
 
-    def unit_name(self, j: int) -> str:
-        """Return the name of what is flipped where bit j is tested."""
-        return bit_name(self, j)
+    @property
+    def units(self) -> int:
+        """Number of units of a record that are flipped independently."""
+        return self.plan.schema.width
 
     def flip(self, *, was_set: bool) -> float:
         """Return the probability that a bit is shown as its opposite."""
@@ -75,7 +77,8 @@ class WholeRecords:
 
     def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
         """Return the number of messages that show each bit."""
-        return bit_counts(messages, self.plan.schema.width)
+        width = self.plan.schema.width
+        return bit_counts(messages, width) if self.linked else np.bincount(messages, minlength=width).astype(np.int64)
 
     def shown(self, messages: NDArray[Any], chosen: Sequence[int]) -> NDArray[np.bool_]:
         """Return a row per message of which of these bits it shows."""
@@ -116,32 +119,8 @@ class WholeRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitBits:
-    """Messages that are single set bits of flipped records; only their counts are known."""
-
-    plan: Plan
-    linked: ClassVar[bool] = False
-    pairs: ClassVar[bool] = False
-    alike: ClassVar[bool] = True
-    unit: ClassVar[str] = "bit"
-
-    @property
-    def units(self) -> int:
-        """Number of bits of a record."""
-        return self.plan.schema.width
-
-    def flip(self, *, was_set: bool) -> float:
-        """Return the probability that a bit is shown as its opposite."""
-        return self.plan.protocol.q
-
-    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the number of messages of each bit."""
-        return np.bincount(messages, minlength=self.plan.schema.width).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
 class Categories:
-    """Messages that are one category each, which is flipped as a whole; the methods are those of whole records."""
+    """Messages that are one category each, which is flipped as a whole; the methods are those of :class:`Bits`."""
 
     plan: Plan
     linked: ClassVar[bool] = True
@@ -149,10 +128,6 @@ class Categories:
     alike: ClassVar[bool] = False
     unit: ClassVar[str] = "category"
     units: ClassVar[int] = 1
-
-    def unit_name(self, j: int) -> str:
-        """Return the name of what is flipped."""
-        return "the category"
 
     def flip(self, *, was_set: bool) -> float:
         """Return the probability that the indicator of a category is shown as its opposite."""
@@ -189,30 +164,15 @@ class Categories:
 
     def log_likelihood(self, probe: Probe) -> LogLikelihood:
         """Return ln of the probability of each message of a category."""
-        logs = np.log(chances(self, probe.ones))
+        logs = np.full(self.plan.schema.width, math.log(self.plan.protocol.q))
+        logs[probe.ones[0]] = math.log(1 - self.flip(was_set=True))
         return lambda messages: np.asarray(logs[messages])
 
 
-Linked = WholeRecords | Categories
-Form = Linked | SplitBits
-_FORMS: dict[str, type[Form]] = {"records": WholeRecords, "bits": SplitBits, "category": Categories}
-
-
-def bit_name(form: Form, j: int) -> str:
-    """Return the name of a bit, or of a category, in a report."""
-    return f"{form.unit} {j} ({form.plan.schema.labels[j] or 'blank'})"
-
-
-def chances(form: Form, ones: Sequence[int]) -> Floats:
-    """Return the probability that a message of a record with these set bits shows each bit.
-
-    >>> from hubbub import Protocol, plan_from
-    >>> chances(WholeRecords(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6)), [1]).tolist()
-    [0.25, 0.75, 0.25]
-    """
-    each = np.full(form.plan.schema.width, form.flip(was_set=False))
-    each[list(ones)] = 1 - form.flip(was_set=True)
-    return each
+Form = Bits | Categories
+_FORMS: dict[str, Callable[[Plan], Form]] = {
+    "records": Bits, "bits": functools.partial(Bits, linked=False), "category": Categories,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +183,11 @@ class MessageModel:
 
     @property
     def form(self) -> Form:
-        """What one message is."""
+        """The form of one message."""
         return _FORMS[self.plan.protocol.release](self.plan)
 
     @property
-    def whole(self) -> Linked:
-        """What one message is, where it is a person's whole answer."""
-        form = self.form
-        assert not isinstance(form, SplitBits)
-        return form
-
-    @property
-    def fakes(self) -> FakesLaw:
+    def fakes(self) -> AnyFakes:
         """The fakes among the messages."""
         return fakes_of(self.plan.protocol.only)
 
@@ -272,20 +225,31 @@ class MessageModel:
         return self.form.flip(was_set=was_set)
 
     def shown(self, ones: Sequence[int]) -> Floats:
-        """Return the probability that a message of a record with these set bits shows each bit."""
-        return chances(self.form, ones)
+        """Return the probability that a message of a record with these set bits shows each bit.
+
+        >>> from hubbub import Protocol, plan_from
+        >>> MessageModel(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6)).shown([1]).tolist()
+        [0.25, 0.75, 0.25]
+        """
+        each = np.full(self.plan.schema.width, self.flip(was_set=False))
+        each[list(ones)] = 1 - self.flip(was_set=True)
+        return each
 
     def bit_name(self, j: int) -> str:
         """Return the name of a bit, or of a category, in a report."""
-        return bit_name(self.form, j)
+        return f"{self.form.unit} {j} ({self.plan.schema.labels[j] or 'blank'})"
+
+    def unit_name(self, j: int) -> str:
+        """Return the name of what is flipped by itself where bit j is tested."""
+        return self.bit_name(j) if self.form.alike else "the category"
 
     def flips(self, sample: "Sample", chosen: Sequence[int]) -> NDArray[np.bool_]:
         """Return a row per message of a sample of which units were flipped."""
-        return self.whole.flips(sample.messages, sample.probe, chosen)
+        return self.form.flips(sample.messages, sample.probe, chosen)
 
     def noise(self, sample: "Sample") -> NDArray[np.uint8]:
         """Return the noise of each message of a sample as bytes: its flips, or by how much its category moved."""
-        return self.whole.noise(sample.messages, sample.probe)
+        return self.form.noise(sample.messages, sample.probe)
 
     def repeat_log_probability(self, messages: int) -> float:
         """Return ln of the probability that two runs of this many messages are equal."""
@@ -299,7 +263,7 @@ class MessageModel:
         >>> round(model.pair_epsilon(Probe("a", (0,)), Probe("b", (1,))) / math.log(3), 9)
         2.0
         """
-        units, p, q = self.whole.contrast(one, two)
+        units, p, q = self.form.contrast(one, two)
         return up(units * math.log(p / q), 1e-12)
 
     def moments(self, values: int, fakes: int) -> tuple[float, float, float]:
@@ -309,7 +273,9 @@ class MessageModel:
         fakes add Fv(1 − v) and F(v₂ − v²), and if F is itself random, Var(F)·v² to both.
         """
         q, schema = self.plan.protocol.q, self.plan.schema
-        number, spread = self.fakes.sent(fakes, values, linked=self.linked)
+        number, spread, source = float(fakes), 0.0, self.fakes
+        if isinstance(source, UserFakes) and not self.linked:  # split bits do not show how many there are
+            number, spread = values * source.distribution.mean, values * source.distribution.variance
         own = self.plan.protocol.k * values * q * (1 - q)
         if not number:
             return 0.0, own, 0.0
@@ -326,7 +292,7 @@ class MessageModel:
     @property
     def expected_fakes(self) -> float:
         """Expected number of fakes in a batch of n people."""
-        return self.fakes.expected(self.plan.n, kinds_of(self.plan.schema, self.plan.protocol.release))
+        return self.fakes.expected(self.plan.n, self.plan.schema, self.plan.protocol.release)
 
     def fake_log_likelihood(self) -> LogLikelihood:
         """Return ln of the probability of each message of a fake.
@@ -545,11 +511,11 @@ def check_reports(reports: Reports, plan: Plan, n: int) -> None:
 
 def _reason(sent: int, n: int, plan: Plan) -> str:
     """Return the number of copies or fakes that explains a wrong number of messages, if there is one."""
-    k, law = plan.protocol.k, MessageModel(plan).fakes
-    planned = law.share(n, plan.n)
+    k, source = plan.protocol.k, MessageModel(plan).fakes
+    planned = source.fixed * n // plan.n
     if (sent - planned) % n == 0 and (sent - planned) // n not in (0, k):
         return f", as if each record were sent in {_copies((sent - planned) // n)} instead of {k}"
-    if law.among and law.distribution is None and sent >= k * n:
+    if source.fixed and sent >= k * n:
         return f", that is {sent - k * n} fakes"
     return ""
 
@@ -564,8 +530,7 @@ def number_of_fakes(reports: Reports, n: int) -> int:
     if model.linked:
         return len(reports) - reports.plan.protocol.k * n
     # Split bits do not show the number of fakes: use the declared one, or each device's share.
-    share = model.fakes.share(n, reports.plan.n)
-    return reports.fakes or share if share else 0
+    return reports.fakes or model.fakes.fixed * n // reports.plan.n if model.fakes.fixed else 0
 
 
 def _name(ones: tuple[int, ...], schema: Schema) -> str:

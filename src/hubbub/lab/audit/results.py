@@ -1,7 +1,7 @@
 """The results of an audit: effort, tests, attacks and the verdict in words, as JSON and as one HTML page."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hubbub.documents import spell
@@ -45,14 +45,14 @@ class Audit:
     effort: Effort
     probes: int
     findings: list[Finding]
-    attacks: list[Attack]
-    rates: list[Rate]
-    power: float | None
+    attacks: list[Attack] = field(default_factory=list)
+    rates: list[Rate] = field(default_factory=list)
+    power: float | None = None
     """Relative shortfall of q on all bits that is found with probability 95 %; None if nothing is flipped."""
-    power_bit: float | None  # the same for a shortfall on one bit only
+    power_bit: float | None = None  # the same for a shortfall on one bit only
     notes: list[str]  # the parts that were skipped, with reasons
     diagnoses: list[Diagnosis]  # the defects that explain the violations
-    search: Search | None  # the search for a weak seed
+    search: Search | None = None  # the search for a weak seed
 
     @property
     def violations(self) -> list[Finding]:
@@ -121,7 +121,6 @@ ROWS = 24  # the most bits in the chart
 
 def record(found: Audit) -> dict[str, Any]:
     """Return all findings for machines."""
-    names = ("part", "name", "where", "observed", "allowed", "p")
     return {
         "plan": found.plan.id,
         "verdict": "PASS" if found.passed else "FAIL",
@@ -136,37 +135,23 @@ def record(found: Audit) -> dict[str, Any]:
         },
         "headline": found.attacks.index(found.best) if found.best is not None else None,
         "privacy": "PASS" if found.private else "FAIL",
-        "diagnoses": [
-            {"kind": one.kind, "text": one.text, "harm": one.harm, "p": _number(one.p)} for one in found.diagnoses
-        ],
+        "diagnoses": [_row(one) for one in found.diagnoses],
         "violations": [f"{one.name}: {one.where}" for one in found.violations],
-        "tests": [
-            {**{name: _number(getattr(one, name)) for name in names}, "passed": not one.violates(found.level)}
-            for one in found.findings
-        ],
+        "tests": [_row(one, "bound", passed=not one.violates(found.level)) for one in found.findings],
         "attacks": [
-            {
-                "pair": one.name,
-                "event": one.event,
-                "hits": list(one.hits),
-                "trials": list(one.trials),
-                "delta": one.delta,
-                "epsilon": _number(max(one.epsilon, 0.0)),
-                "claimed": _number(one.claimed),
-            }
+            _row(one, "name", "curve", "of_records", pair=one.name, epsilon=max(one.epsilon, 0.0))
             for one in found.attacks
         ],
-        "rates": [
-            {"label": one.label, "set": one.set, "rate": one.flips / one.trials, "low": one.low, "high": one.high}
-            for one in found.rates
-        ],
+        "rates": [_row(one, "flips", "trials", rate=one.flips / one.trials) for one in found.rates],
         "notes": found.notes,
         "limits": list(LIMITS),
     }
 
 
-def _number(value: Any) -> Any:
-    return spell(value) if isinstance(value, float) else value
+def _row(one: Any, *left_out: str, **more: Any) -> dict[str, Any]:
+    """Return the fields of a result but some, and more."""
+    values = {name: value for name, value in asdict(one).items() if name not in left_out} | more
+    return {name: spell(value) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def page(found: Audit) -> str:
@@ -224,13 +209,12 @@ def _tiles(found: Audit) -> list[tuple[str, str]]:
 
 
 def _table(found: Audit) -> Table:
-    rows, marks = [], []
-    for one in found.findings:
-        bad = one.violates(found.level)
-        at_least, at_most, chance = ("≥ ", "≤ ", "") if one.bound else ("", "", f"{one.p:.2g}")
-        figures = (f"{at_least}{one.observed:.4g}", f"{at_most}{one.allowed:.4g}", chance)
-        rows.append((f"{one.part}: {one.name}", one.where, *figures, "violated" if bad else "ok"))
-        marks.append("alarm" if bad else "")
+    bad = [one.violates(found.level) for one in found.findings]
+    rows = [
+        (f"{one.part}: {one.name}", one.where, *one.figures, "violated" if wrong else "ok")
+        for one, wrong in zip(found.findings, bad, strict=True)
+    ]
+    marks = ["alarm" if wrong else "" for wrong in bad]
     return Table(("test", "worst at", "observed", "expected", "p", "result"), rows, marks)
 
 

@@ -5,6 +5,7 @@ the messages. Messages carry the position of their arrival: a number each if the
 otherwise one tag marks a block of neighbouring arrivals.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,9 +65,9 @@ def observe(shuffler: Shuffler, plan: Plan, runs: int, progress: Callable[[], No
 
 def examine_shuffler(orders: Orders, plan: Plan) -> list[Finding]:
     """Run all tests that the tags allow."""
-    found, law = [_blocks(orders)], MessageModel(plan).fakes
-    if isinstance(law, ShufflerFakes):
-        found += _fakes(orders, plan, law.distribution)
+    found, source = [_blocks(orders)], MessageModel(plan).fakes
+    if isinstance(source, ShufflerFakes):
+        found += _fakes(orders, plan, source.distribution)
     elif np.unique(orders.tags).size == orders.tags.size > 3:
         shuffled = np.array(orders.shuffled)
         found += _permutations(shuffled, np.argsort(shuffled, axis=1))
@@ -215,99 +216,66 @@ def batch_size(plan: Plan) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexTags:
-    """Tags as the indices that are messages by themselves."""
+class Tags:
+    """A way in which messages carry the position of their arrival."""
 
-    plan: Plan
-
-    @property
-    def distinct(self) -> int:
-        """Number of different messages."""
-        return self.plan.schema.width
-
-    def encode(self, tags: Numbers) -> NDArray[Any]:
-        """Return the messages with these tags."""
-        return tags.astype(message_type(self.plan))
-
-    def decode(self, messages: NDArray[Any]) -> Numbers:
-        """Return the tags; a message without one, such as a fake, gets a number that is no tag."""
-        return messages.astype(np.int64)
-
-    def kinds(self, messages: NDArray[Any]) -> Numbers:
-        """Return the messages of each category that the shuffler draws fakes for."""
-        return np.bincount(messages, minlength=self.plan.schema.width)
+    distinct: int
+    """Number of different messages, at most 2^40."""
+    encode: Callable[[Numbers], NDArray[Any]]
+    decode: Callable[[NDArray[Any]], Numbers]
+    """Returns the tags; a message without one, such as a fake, gets a number that is no tag."""
+    kinds: Callable[[NDArray[Any]], Numbers]
+    """Returns the messages of each category that the shuffler draws fakes for, or their total if it cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClearTags:
-    """Tags as records with one bit, which every schema allows."""
+def tagging(plan: Plan) -> Tags:
+    """Return the tags of a plan: numbers, records with one bit if records are clear, or records of binary digits.
 
-    plan: Plan
-
-    @property
-    def distinct(self) -> int:
-        """Number of records with one bit."""
-        return self.plan.schema.width
-
-    def encode(self, tags: Numbers) -> NDArray[Any]:
-        """Return the records with one bit each."""
-        return one_hot(tags, self.plan.schema.width)
-
-    def decode(self, messages: NDArray[Any]) -> Numbers:
-        """Return the only bit of each record, or the width."""
-        bits = np.unpackbits(messages, axis=1, bitorder="little", count=self.plan.schema.width)
-        return np.where(bits.sum(axis=1) == 1, bits.argmax(axis=1), self.plan.schema.width)
-
-    def kinds(self, messages: NDArray[Any]) -> Numbers:
-        """Return how often each legal record occurs, or the number of all if there are too many of them."""
-        schema = self.plan.schema
-        if schema.max_set == schema.min_set == 1:
-            return bit_counts(messages, schema.width)
-        if schema.width > 12:
-            return np.array([len(messages)])
-        counts = histogram(messages, schema.width)
-        return counts[np.bitwise_count(np.arange(counts.size)) <= schema.max_set]
+    >>> tagging(numbered_plan()).distinct
+    65536
+    """
+    model, width = MessageModel(plan), plan.schema.width
+    if not model.form.pairs:
+        kind = message_type(plan)
+        return Tags(
+            width, lambda tags: tags.astype(kind), lambda messages: messages.astype(np.int64), model.form.counts
+        )
+    if not model.flipped:
+        clear = functools.partial(_single_bits, width=width)
+        return Tags(
+            width, lambda tags: one_hot(tags, width), clear, functools.partial(_clear_kinds, schema=plan.schema)
+        )
+    digits = functools.partial(_digits, size=plan.payload)
+    return Tags(1 << min(width, 40), digits, _number, lambda messages: np.array([len(messages)]))
 
 
-@dataclass(frozen=True, slots=True)
-class BitTags:
-    """Tags as the bits of flipped records, all of which occur."""
+def _single_bits(messages: NDArray[Any], width: int) -> Numbers:
+    bits = np.unpackbits(messages, axis=1, bitorder="little", count=width)
+    return np.where(bits.sum(axis=1) == 1, bits.argmax(axis=1), width)
 
-    plan: Plan
 
-    @property
-    def distinct(self) -> int:
-        """Number of different records, at most 2^40.
-
-        >>> BitTags(numbered_plan()).distinct
-        65536
-        """
-        return 1 << min(self.plan.schema.width, 40)
-
-    def encode(self, tags: Numbers) -> NDArray[Any]:
-        """Return the records that hold the binary digits of the tags."""
-        rows = np.zeros((tags.size, max(self.plan.payload, 8)), np.uint8)
-        rows[:, :8] = tags.astype("<u8")[:, None].view(np.uint8).reshape(-1, 8)
-        return np.ascontiguousarray(rows[:, : self.plan.payload])
-
-    def decode(self, messages: NDArray[Any]) -> Numbers:
-        """Return the numbers that the first bits hold."""
-        rows = np.zeros((len(messages), 8), np.uint8)
-        size = min(7, messages.shape[1])
-        rows[:, :size] = messages[:, :size]
-        beyond = messages[:, size:].any(axis=1)
-        return np.where(beyond, 1 << 41, np.minimum(rows.view("<i8")[:, 0], 1 << 41))
-
-    def kinds(self, messages: NDArray[Any]) -> Numbers:
-        """Return the number of all messages, because flips hide their category."""
+def _clear_kinds(messages: NDArray[Any], schema: Schema) -> Numbers:
+    """Return how often each legal record occurs, or the number of all if there are too many of them."""
+    if schema.max_set == schema.min_set == 1:
+        return bit_counts(messages, schema.width)
+    if schema.width > 12:
         return np.array([len(messages)])
+    counts = histogram(messages, schema.width)
+    return counts[np.bitwise_count(np.arange(counts.size)) <= schema.max_set]
 
 
-def tagging(plan: Plan) -> IndexTags | ClearTags | BitTags:
-    """Return how messages of a plan carry the position of their arrival."""
-    if not MessageModel(plan).form.pairs:
-        return IndexTags(plan)
-    return BitTags(plan) if MessageModel(plan).flipped else ClearTags(plan)
+def _digits(tags: Numbers, size: int) -> NDArray[np.uint8]:
+    rows = np.zeros((tags.size, max(size, 8)), np.uint8)
+    rows[:, :8] = tags.astype("<u8")[:, None].view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(rows[:, :size])
+
+
+def _number(messages: NDArray[Any]) -> Numbers:
+    rows = np.zeros((len(messages), 8), np.uint8)
+    size = min(7, messages.shape[1])
+    rows[:, :size] = messages[:, :size]
+    beyond = messages[:, size:].any(axis=1)
+    return np.where(beyond, 1 << 41, np.minimum(rows.view("<i8")[:, 0], 1 << 41))
 
 
 def arrivals(plan: Plan) -> tuple[Reports, Numbers]:

@@ -216,6 +216,13 @@ class Finding:
         """
         return self.p <= level
 
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """The observed and the expected figure and the p-value as texts; bounds on ε have none."""
+        if self.bound:
+            return f"≥ {self.observed:.4g}", f"≤ {self.allowed:.4g}", ""
+        return f"{self.observed:.4g}", f"{self.allowed:.4g}", f"{self.p:.2g}"
+
 
 def finding(part: Part, name: str, where: str, observed: float, allowed: float, p: float) -> Finding:
     """Return the result of a test with a p-value."""

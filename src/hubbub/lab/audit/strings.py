@@ -74,13 +74,8 @@ def audit_strings(
         effort=Effort(values=COPIES, runs=int(client is not None), shuffles=shuffles, pipeline=0),
         probes=len(probes(plan)) if client is not None else 0,
         findings=findings,
-        attacks=[],
-        rates=[],
-        power=None,
-        power_bit=None,
         notes=notes,
         diagnoses=[_diagnosis(one) for one in findings if one.violates(level)],
-        search=None,
     )
 
 

@@ -60,7 +60,7 @@ def effort(
     slow = isinstance(client, ClientCommand)
     unset = sum(width - len(probe.ones) for probe in probes(plan.schema))
     per_value = protocol.k * protocol.q * unset
-    # Fakes among the messages add noise that hides
+    # Fakes among the messages add noise that hides flips.
     wanted = (4 if model.has_user_fakes else 1) * WANTED_FLIPS / per_value if per_value else 4000.0
     memory = (1 << 25) / (plan.payload_messages * (plan.payload if model.linked else 4))
     if model.form.pairs or (not plan.schema.min_set and plan.schema.max_set == width):
@@ -168,7 +168,7 @@ def audit(
 
 @dataclass(slots=True)
 class Observed:
-    """What the tests of a client show: samples, findings, the search for a weak seed, and what was left out."""
+    """The outcome of the tests of a client: samples, findings, the search for a weak seed, and what was left out."""
 
     samples: list[Sample] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Self
 
 from hubbub.documents import Fields, Json, legal
@@ -47,6 +48,33 @@ class Column:
     def stop(self) -> int:
         """Index after its last label."""
         return self.start + self.size
+
+    @property
+    def legal(self) -> int:
+        """Number of legal combinations of its labels.
+
+        >>> [Column("", 0, 5, rule, most).legal for rule, most in (("one", 1), ("any", 5), ("at_most", 2))]
+        [5, 32, 16]
+        """
+        if self.rule == "one":
+            return self.size
+        if self.max_set == self.size:
+            return 1 << self.size
+        return sum(math.comb(self.size, i) for i in range(self.max_set + 1))
+
+    @property
+    def legal_with_label(self) -> int:
+        """Number of legal combinations with one given label."""
+        if self.rule == "one":
+            return 1
+        if self.max_set == self.size:
+            return 1 << (self.size - 1)
+        return sum(math.comb(self.size - 1, i - 1) for i in range(1, self.max_set + 1))
+
+    @property
+    def density(self) -> float:
+        """Probability that a given label is one of a uniform legal combination: of a fake before it is flipped."""
+        return float(Fraction(self.legal_with_label, self.legal))
 
 
 @dataclass(frozen=True, slots=True)

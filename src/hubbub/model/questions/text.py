@@ -8,10 +8,10 @@ All bodies of a collection have one length, so that it reveals nothing. Devices 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
-from hubbub.documents import Fields, Json, legal
-from hubbub.errors import WireError, check_type, check_whole, kind_of, reject
+from hubbub.documents import Document, Whole
+from hubbub.errors import WireError, kind_of, reject
 from hubbub.model.questions.answers import Rule
 
 MAX_BYTES = 4096
@@ -21,17 +21,13 @@ NOTHING, WHOLE, CUT = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Document):
     """A string that nobody listed: its largest number of bytes in UTF-8, and whether longer ones are cut or refused."""
 
     kind: ClassVar[str] = "text"
     rule: ClassVar[Rule] = "text"
-    max_bytes: int
+    max_bytes: Annotated[int, Whole(1, MAX_BYTES)]
     cut: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "max_bytes", check_whole("max_bytes", self.max_bytes, 1, MAX_BYTES))
-        check_type("cut", self.cut, bool)
 
     @property
     def unit(self) -> str:
@@ -106,14 +102,3 @@ class Text:
             return body[PREFIX : PREFIX + length].decode(), kind == CUT
         except UnicodeDecodeError:
             raise WireError("a string must be valid UTF-8") from None
-
-    def to_document(self) -> dict[str, Json]:
-        """Return the limits as a JSON object."""
-        return {"max_bytes": self.max_bytes, "cut": self.cut}
-
-    @classmethod
-    def from_document(cls, value: Json, what: str) -> Self:
-        """Read the limits from a JSON object."""
-        read = Fields(value, what, "max_bytes", "cut")
-        with legal(what):
-            return cls(read.whole("max_bytes"), read.truth("cut"))

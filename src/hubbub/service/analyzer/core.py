@@ -6,28 +6,33 @@ shuffler, and the program's loop calls ``work``. Several processes may serve one
 The first manifest that is announced for a bucket stands, and so does its receipt: another one under the same number
 comes from a shuffler that was restored from a backup or runs twice, and is *fenced*. The highest bucket ever announced
 is remembered outside the store, so that an analyzer whose own store was restored knows which buckets it has forgotten.
+
+Key retention: the analyzer keeps a key until every shuffler has signed that nothing waits under it. A shuffler states
+the keys of its open bucket and of its undelivered buckets (:class:`KeysInUse`). Buckets change to newer keys only, so a
+statement also says that the keys *below* the newest one it names, and not named, will never be used again. It says
+nothing about keys *above*: the open bucket may have changed to one of them since, in the hours or weeks in which no
+statement came through. Those are held until a statement reaches beyond them. A task whose shuffler has not made a
+statement holds every key of its suite. A task that has ended releases its keys only by an empty statement.
 """
 
 import functools
 import hashlib
 import threading
 from collections import Counter as Tallies
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hubbub.documents import Json
 from hubbub.errors import FalseClaim, InvalidInput, Problem
 from hubbub.service.analyzer.evaluations import Evaluations
-from hubbub.service.analyzer.exports import ExportJobs
-from hubbub.service.analyzer.gaps import UNKNOWN, missing_ranges
 from hubbub.service.analyzer.jobs import TallyJobs
-from hubbub.service.analyzer.lake import Lake
+from hubbub.service.analyzer.lake import ExportJobs, Lake
 from hubbub.service.analyzer.results import position
-from hubbub.service.analyzer.retention import Holder, held_keys
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.task.contract import MAX_EPOCH, Contract, SignedContract, load_served_contract
+from hubbub.service.task.contract import MAX_EPOCH, Contract, RoundStatus, SignedContract, load_served_contract
 from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.keylist import CLOCK_TOLERANCE
 from hubbub.service.task.ledger import RoundLedger
@@ -42,7 +47,59 @@ from hubbub.service.task.manifest import (
     claimed_task,
 )
 from hubbub.service.task.sealing import MAX_KEY_ID
-from hubbub.service.task.series import RoundStatus
+
+UNKNOWN = "unknown here"
+"""The reason of a gap that no manifest announced: the batch is late, or the analyzer's own store was restored."""
+
+
+def missing_ranges(present: Iterable[tuple[int, int]], highest: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of numbers from 1 to ``highest`` that no range in ``present`` covers.
+
+    >>> list(missing_ranges([(5, 5), (1, 2), (2, 3)], 9))
+    [(4, 4), (6, 9)]
+    """
+    following = 1
+    for first, last in sorted([*present, (highest + 1, highest + 1)]):
+        before = min(first - 1, highest)
+        if following <= before:
+            yield following, before
+        following = max(following, last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The facts about one task that decide which keys it holds."""
+
+    suite: int
+    named: Collection[int] | None
+    """The keys in the newest statement; None if the shuffler has not made any."""
+    since: int
+    """The oldest key that a bucket opened after the statement can have, from a key list that was still valid."""
+    ended: bool
+
+
+def held_keys(keys: Collection[tuple[int, int]], holder: Holder) -> set[int]:
+    """Return the keys, given as pairs of id and suite, that must not be destroyed because of one task.
+
+    >>> keys = [(1, 1), (2, 1), (3, 1), (4, 2)]
+    >>> held_keys(keys, Holder(1, named=None, since=0, ended=True))
+    {1, 2, 3}
+    >>> held_keys(keys, Holder(1, named=[2], since=3, ended=False))
+    {2, 3}
+    >>> held_keys(keys, Holder(1, named=[], since=3, ended=False))
+    {3}
+    >>> held_keys(keys, Holder(1, named=[], since=3, ended=True))
+    set()
+    """
+    own = {key for key, suite in keys if suite == holder.suite}
+    if holder.named is None:
+        return own
+    if named := own.intersection(holder.named):
+        return named | {key for key in own if key > max(named)}
+    if holder.ended and not holder.named:
+        return set()
+    return {key for key in own if key >= holder.since}
+
 
 STATES = ("arriving", "committed", "withheld", "abandoned")
 _FINISHED = ("committed", "withheld")
@@ -158,9 +215,8 @@ class Analyzer:
         statement = _read(document, contract, KeysInUse, "statement of the keys in use")
         if statement.task != task:
             raise Problem("malformed", "the statement is for another task")
-        numbers_fit = 0 <= statement.number <= MAX_BUCKET and len(statement.keys) <= MAX_KEY_ID + 1
-        if not numbers_fit or not all(0 <= key <= MAX_KEY_ID for key in statement.keys):
-            raise Problem("malformed", "the numbers of the statement are out of range")
+        if len(statement.keys) > MAX_KEY_ID + 1:
+            raise Problem("malformed", "the statement has more keys than there are")
         self.store.put_statement(statement, self._oldest_usable_key(contract.suite), document)
 
     def _oldest_usable_key(self, suite: int) -> int:

@@ -19,9 +19,9 @@ from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.task.admission import TicketKey, Verifier, verifier
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.evaluations import EvaluationRequest, write_evaluation
+from hubbub.service.task.keylist import TagKeys, tag_key
 from hubbub.service.task.keys import Keyring
-from hubbub.service.task.tagkeys import TagKeys, tag_key
+from hubbub.service.task.strings import EvaluationRequest, write_evaluation
 
 EVALUATION_TABLES = (
     """evaluations (task {blob}, key_id BIGINT, hour BIGINT NOT NULL, used BIGINT NOT NULL,

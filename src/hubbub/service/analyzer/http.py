@@ -15,9 +15,9 @@ from starlette.responses import Response
 from hubbub.documents import Json, canonical
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.http import App, body_of, hex_id, routed, stored
-from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_REQUEST_SIZE
+from hubbub.service.runtime.http import App, batch_of, body_of, routed, stored, task_of
 from hubbub.service.task.manifest import CHUNK_SIZE
+from hubbub.service.task.strings import EVALUATION_TYPE, MAX_REQUEST_SIZE
 
 if TYPE_CHECKING:
     from hubbub.service.analyzer.core import Analyzer
@@ -43,8 +43,7 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
     slots = asyncio.Semaphore(_CONCURRENT_CHUNKS)
 
     async def announce(request: Request) -> Response:
-        batch = hex_id(request.path_params["batch"], "not-found").hex()
-        body = await body_of(request, MAX_MANIFEST_SIZE, seconds)
+        batch, body = batch_of(request), await body_of(request, MAX_MANIFEST_SIZE, seconds)
         answer = await asyncio.to_thread(core.put_manifest, batch, body)
         if isinstance(answer, bytes):
             reach("receipt-answered")
@@ -56,12 +55,10 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
         return Response(canonical({"missing": missing}), 202, headers, "application/json")
 
     async def manifest(request: Request) -> Response:
-        batch = hex_id(request.path_params["batch"], "not-found").hex()
-        return stored(request, await asyncio.to_thread(core.manifest, batch))
+        return stored(request, await asyncio.to_thread(core.manifest, batch_of(request)))
 
     async def chunk(request: Request) -> Response:
-        batch = hex_id(request.path_params["batch"], "not-found").hex()
-        index = request.path_params["index"]
+        batch, index = batch_of(request), request.path_params["index"]
         if not (index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS):
             raise Problem("not-found")
         async with slots:
@@ -74,16 +71,13 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
         return stored(request, await asyncio.to_thread(core.keys_document))
 
     async def tags(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task")
-        return stored(request, await asyncio.to_thread(core.tag_keys_document, task))
+        return stored(request, await asyncio.to_thread(core.tag_keys_document, task_of(request)))
 
     async def counter(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task")
-        return stored(request, await asyncio.to_thread(core.counter, task))
+        return stored(request, await asyncio.to_thread(core.counter, task_of(request)))
 
     async def keys_in_use(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task")
-        body = await body_of(request, MAX_STATEMENT_SIZE, seconds)
+        task, body = task_of(request), await body_of(request, MAX_STATEMENT_SIZE, seconds)
         await asyncio.to_thread(core.put_keys_in_use, task, body)
         return Response(status_code=204)
 
@@ -107,8 +101,7 @@ def evaluation_app(core: "Analyzer") -> App:
     async def evaluate(request: Request) -> Response:
         if request.headers.get("content-type") != EVALUATION_TYPE:
             raise Problem("wrong-media-type", f"the media type must be {EVALUATION_TYPE}")
-        task = hex_id(request.path_params["task"], "unknown-task")
-        body = await body_of(request, MAX_REQUEST_SIZE)
+        task, body = task_of(request), await body_of(request, MAX_REQUEST_SIZE)
         async with slots:
             made = await asyncio.to_thread(core.evaluations.evaluate, task, body)
         return Response(made, media_type=EVALUATION_TYPE)
@@ -142,6 +135,12 @@ def results_app(core: "Analyzer") -> App:
             raise Problem("unauthorized", "the token is unknown, revoked or expired")
         return token
 
+    async def readable_task(request: Request) -> bytes:
+        token, task = await token_of(request), task_of(request)
+        if not await asyncio.to_thread(core.authorize, token, task.hex()):
+            raise Problem("forbidden")
+        return task
+
     async def tasks(request: Request) -> Response:
         token = await token_of(request)
 
@@ -151,19 +150,13 @@ def results_app(core: "Analyzer") -> App:
         return stored(request, canonical({"tasks": await asyncio.to_thread(readable)}))
 
     async def batches(request: Request) -> Response:
-        token = await token_of(request)
-        task = hex_id(request.path_params["task"], "unknown-task")
-        if not await asyncio.to_thread(core.authorize, token, task.hex()):
-            raise Problem("forbidden")
+        task = await readable_task(request)
         finished: list[Json] = list(await asyncio.to_thread(core.batches, task, _bucket(request, "after", 0)))
         gaps: list[Json] = list(await asyncio.to_thread(core.gaps, task))
         return stored(request, canonical({"batches": finished, "gaps": gaps}))
 
     async def results(request: Request) -> Response:
-        token = await token_of(request)
-        task = hex_id(request.path_params["task"], "unknown-task")
-        if not await asyncio.to_thread(core.authorize, token, task.hex()):
-            raise Problem("forbidden")
+        task = await readable_task(request)
         if task.hex() not in core.contracts():
             raise Problem("unknown-task")
         after, last = _bucket(request, "after", 0), _bucket(request, "last", 10**_BUCKET_DIGITS - 1)
@@ -171,8 +164,7 @@ def results_app(core: "Analyzer") -> App:
         return stored(request, _listed(found))
 
     async def batch(request: Request) -> Response:
-        token = await token_of(request)
-        batch_id = hex_id(request.path_params["batch"], "not-found").hex()
+        token, batch_id = await token_of(request), batch_of(request)
         row = await asyncio.to_thread(core.store.find, batch_id)
         if row is None:
             raise Problem("not-found")

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from hubbub.documents import canonical
-from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.results import batch_result, strings_result
 from hubbub.service.analyzer.shown import ShownStrings, open_rows
+from hubbub.service.analyzer.slots import Verdict, open_slots, slot_ids, spend
 from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, count_chunk
-from hubbub.service.analyzer.verdicts import Verdict, open_slots, slot_ids
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
+from hubbub.service.runtime.database import Lease, LostLease
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, LostLease
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.ledger import RoundLedger
@@ -87,7 +86,7 @@ class TallyJobs:
             if not self._store.take_chunk(batch.id, index):
                 return False
             if len(ids):
-                verdicts[np.flatnonzero(opened)[~spent.spend(database, key_id, ids)]] = Verdict.repeated
+                verdicts[np.flatnonzero(opened)[~spend(database, key_id, ids)]] = Verdict.repeated
                 reach("chunk-spent")
             self._store.add_partial(batch.id, index, count_chunk(payloads, verdicts, contract.plan))
             if contract.export:

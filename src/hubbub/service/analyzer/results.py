@@ -26,25 +26,17 @@ from dataclasses import replace
 
 from hubbub.documents import Json
 from hubbub.errors import InvalidInput
-from hubbub.mechanisms.noise import noise_document
 from hubbub.model.plans import Plan
-from hubbub.model.privacy import Guarantee
 from hubbub.pipeline.reports import Tally
-from hubbub.results.counts import Estimate, excess_note
-from hubbub.results.estimate import achieved_guarantee, estimate, estimate_survey
-from hubbub.results.strings import estimate_strings
-from hubbub.results.surveys import SurveyEstimate
+from hubbub.pipeline.tally import counted_strings
+from hubbub.results.estimate import achieved_guarantee, estimate
+from hubbub.results.result import FORMAT
 from hubbub.service.analyzer.shown import ShownStrings
+from hubbub.service.analyzer.slots import messages_per_client
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
-from hubbub.service.analyzer.verdicts import messages_per_client
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import Contract, Spending
 from hubbub.service.task.manifest import Gap
-from hubbub.service.task.series import Spending
-
-FORMAT = "hubbub result 3"
-LEVEL = 0.95
-"""Confidence level of the intervals in a result."""
 
 
 def batch_result(
@@ -69,7 +61,7 @@ def batch_result(
         return "withheld", {**about, "state": "withheld", "reason": reason}
     try:
         statement = _statement(_tally(plan, total, people), contract, max(plan.n, batch.bundles - bad))
-        return "committed", {**about, "state": "committed", **statement}
+        return "committed", {**statement, **about, "state": "committed", "messages": total.messages}
     except InvalidInput:
         reason = "the messages are not a possible outcome of the protocol"
         return "withheld", {**about, "state": "withheld", "reason": reason}
@@ -87,24 +79,11 @@ def strings_result(
     rejected: dict[str, Json] = {"rejected": dict(sorted(shown.rejected.items())), "charged": 0}
     about = _about(batch, contract, spent, gaps) | rejected
     try:
-        found = estimate_strings(shown.tally(plan, batch.bundles), plan)
+        found = estimate(counted_strings(plan.id, batch.bundles, dict(shown.rows)), plan)
     except InvalidInput:
         reason = "the numbers of people are not a possible outcome of the protocol"
         return "withheld", {**about, "state": "withheld", "reason": reason}
-    low, high = found.interval(LEVEL)
-    return "committed", {
-        **about,
-        "state": "committed",
-        "people": found.n,
-        "level": LEVEL,
-        "labels": list(found.strings),
-        "values": found.values.tolist(),
-        "stderr": [found.stderr] * len(found),
-        "low": low.tolist(),
-        "high": high.tolist(),
-        "estimate": found.to_document(LEVEL),
-        "guarantee": None if found.guarantee is None else found.guarantee.to_document(),
-    }
+    return "committed", {**found.to_document(), **about, "state": "committed", "messages": len(shown.rows)}
 
 
 def _about(batch: BatchRow, contract: Contract, spent: Spending, gaps: tuple[Gap, ...]) -> dict[str, Json]:
@@ -163,53 +142,4 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
         replace(counts, n=certified, smallest_batch=certified, fakes=fakes, fewest_fakes=fakes, messages=messages), plan
     )
     # Clients whose messages exceed their slots leave some out, at the price of this batch's certificate.
-    guarantee = contract.with_overflow(achieved)
-    return {
-        "people": counts.n,
-        "messages": counts.messages,
-        "level": LEVEL,
-        **(_figures(counts, plan) if not plan.schema.named else _answers(counts, plan, guarantee)),
-        "guarantee": guarantee.to_document(),
-    }
-
-
-def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
-    """Return the estimated number of people with each label, and its noise, with which batches are pooled."""
-    found = estimate(counts, plan)
-    low, high = found.interval(LEVEL)
-    return {
-        "labels": list(found.labels),
-        "values": found.values.tolist(),
-        "stderr": found.stderr.tolist(),
-        "low": low.tolist(),
-        "high": high.tolist(),
-        "one_choice": found.one_choice,
-        "noise": noise_document(found.noise),
-        **_notes(found),
-    }
-
-
-def _notes(found: Estimate | SurveyEstimate) -> dict[str, Json]:
-    """Return what readers of a result must be told besides; nothing in most cases."""
-    note = excess_note(found.excess)
-    return {"notes": [note]} if note else {}
-
-
-def _answers(counts: Tally, plan: Plan, guarantee: Guarantee) -> dict[str, Json]:
-    """Return the figures of every question of a survey, and the estimate that others follow from."""
-    found = replace(estimate_survey(counts, plan), achieved=guarantee)
-    columns: dict[str, Json] = {
-        name: list(column) if isinstance(column, list) else column.tolist()
-        for name, column in found.columns(LEVEL).items()
-    }
-    return {
-        "questions": columns["question"],
-        "labels": columns["item"],
-        "units": columns["unit"],
-        "values": columns["value"],
-        "stderr": columns["stderr"],
-        "low": columns["low"],
-        "high": columns["high"],
-        "estimate": found.to_document(LEVEL),
-        **_notes(found),
-    }
+    return replace(estimate(counts, plan), achieved=contract.with_overflow(achieved)).to_document()

@@ -8,15 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.errors import SealError
 from hubbub.model.plans import Plan
-from hubbub.pipeline.string_tallies import StringTally
 from hubbub.service.task.contract import PEOPLE_SIZE, Contract
+from hubbub.service.task.keylist import tag_key
 from hubbub.service.task.sealing import slot_key
-from hubbub.service.task.tagkeys import tag_key
 from hubbub.wire.strings import StringOpener, StringSlots
 
 BAD_NUMBER, REPEATED, UNKNOWN_KEY = "bad_number", "repeated", "cannot_open"
@@ -67,21 +64,6 @@ class ShownStrings:
                 else:
                     found[body] = people
         return cls(tuple(found.items()), fillers, dict(rejected))
-
-    def tally(self, plan: Plan, people: int) -> StringTally:
-        """Return the tally of a batch of ``people``, most people first; raise if no shuffler can have sent it."""
-        texts = plan.schema.text
-        assert texts is not None
-        rows = sorted((-number, *decoded) for body, number in self.rows if (decoded := texts.decode(body)))
-        numbers = np.array([-row[0] for row in rows], np.int64)
-        numbers.setflags(write=False)
-        return StringTally(
-            plan=plan.id,
-            n=people,
-            strings=tuple(row[1] for row in rows),
-            cut=tuple(row[2] for row in rows),
-            numbers=numbers,
-        )
 
 
 def open_rows(

@@ -6,23 +6,82 @@ Every method is one transaction that may be repeated, and that several processes
 the row of a task is locked while a batch is announced, and the row of a batch while anything of it changes.
 """
 
+import hashlib
+import re
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hubbub.errors import Problem
+from hubbub.errors import InvalidInput, Problem, reject
 from hubbub.model.plans import Plan
-from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.evaluations import EVALUATION_TABLES
 from hubbub.service.analyzer.shown import ShownStrings
+from hubbub.service.analyzer.slots import create_table, drop_table, table_of
 from hubbub.service.analyzer.tallies import PartialTally
-from hubbub.service.analyzer.tokens import TOKENS_TABLE, TokenStore
 from hubbub.service.runtime.clock import Clock
-from hubbub.service.runtime.database import Database
+from hubbub.service.runtime.database import LEASE_TABLE, Database, Leases, LostLease, Store
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
 from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.ledger import LEDGER_TABLE
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
+
+TOKENS_TABLE = """tokens (name TEXT PRIMARY KEY, digest {blob} UNIQUE, scope TEXT NOT NULL, created BIGINT NOT NULL,
+       expires BIGINT NOT NULL, revoked BIGINT)"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderToken:
+    """The description of a token; times are seconds since 1970."""
+
+    name: str
+    scope: str
+    created: int
+    expires: int
+    state: str
+    """``valid``, ``expired`` or ``revoked``."""
+
+
+class TokenStore(Store):
+    """The part of the analyzer's store that holds the tokens."""
+
+    def add_token(self, name: str, scope: str, *, now: float, expires: float) -> str:
+        """Create a token and return it; the name of an expired or revoked token can be used again."""
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+            reject("the name of a token", "have 1 to 64 letters, digits, dots, hyphens or underscores", name)
+        token = secrets.token_urlsafe(32)
+        with self._writer.transaction():
+            known = "SELECT 1 FROM tokens WHERE name = ? AND revoked IS NULL AND expires > ?"
+            if self._writer.rows(known, name, int(now)):
+                raise InvalidInput(f"a token with the name {name} exists; revoke it first, or choose another name")
+            self._writer.run("DELETE FROM tokens WHERE name = ?", name)
+            statement = "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)"
+            self._writer.run(statement, name, _digest(token), scope, int(now), int(expires))
+        return token
+
+    def revoke_token(self, name: str, *, now: float) -> bool:
+        """Revoke a token, forget its hash, and return True if it was not revoked before."""
+        statement = "UPDATE tokens SET revoked = ?, digest = NULL WHERE name = ? AND revoked IS NULL"
+        return self._writer.run(statement, int(now), name) > 0
+
+    def reader_tokens(self, *, now: float) -> list[ReaderToken]:
+        """Return all tokens, by name."""
+        rows = self._writer.rows("SELECT name, scope, created, expires, revoked FROM tokens ORDER BY name")
+        found = []
+        for name, scope, created, expires, revoked in rows:
+            state = "revoked" if revoked is not None else "valid" if now < expires else "expired"
+            found.append(ReaderToken(name, scope, created, expires, state))
+        return found
+
+    def scope(self, token: str, *, now: float) -> str | None:
+        """Return the scope of a valid token; looked up by its hash, so the time reveals nothing about other tokens."""
+        query = "SELECT scope FROM tokens WHERE digest = ? AND revoked IS NULL AND expires > ?"
+        rows = self._reader.rows(query, _digest(token), int(now))
+        return rows[0][0] if rows else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
 
 _TABLES = (
     "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
@@ -331,17 +390,17 @@ class AnalyzerStore(TokenStore):
     def create_spent(self, key_id: int) -> None:
         """Create the table of a key's spent slots if it does not exist."""
         database = self._writer
-        if not database.has_table(spent.table_of(key_id)):
+        if not database.has_table(table_of(key_id)):
             with database.transaction():
                 # Two replicas that create one table at the same time would fail.
                 database.rows(f"SELECT version FROM schema_version{database.for_update}")
-                spent.create(database, key_id)
+                create_table(database, key_id)
 
     def drop_spent(self) -> None:
         """Drop the spent slots of keys that no longer exist: these slots cannot be opened again."""
         for (key_id,) in self._writer.rows("SELECT id FROM keys WHERE phase NOT IN ('pending', 'live')"):
-            if self._writer.has_table(spent.table_of(key_id)):
-                spent.drop(self._writer, key_id)
+            if self._writer.has_table(table_of(key_id)):
+                drop_table(self._writer, key_id)
 
     def key_suite(self, key_id: int) -> int | None:
         """Return the suite of a key that was ever recorded."""

@@ -17,7 +17,7 @@ from hubbub.documents import Fields, Json, canonical, parse
 from hubbub.model.plans import Plan
 from hubbub.pipeline.reports import Reports, decode_payloads
 from hubbub.pipeline.tally import tally
-from hubbub.service.analyzer.verdicts import Verdict, messages_per_client
+from hubbub.service.analyzer.slots import Verdict, messages_per_client
 
 _COUNT = np.dtype("<u4")
 """A chunk has fewer than 2³² slots."""

@@ -1,4 +1,4 @@
-"""Administrative commands: one table from which the socket's routes, the client and the command line are derived.
+"""Administrative commands: one table, from which the routes of the socket, the client and the command line are derived.
 
 Each service listens for commands on a Unix socket. Requests are not authenticated: access is controlled by the socket's
 permissions (mode 0600). The handler of a command is the method of the same name on the service's command object.
@@ -7,17 +7,19 @@ permissions (mode 0600). The handler of a command is the method of the same name
 import asyncio
 import math
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.documents import Fields, Json, canonical, parse
-from hubbub.errors import Problem, WireError, reject
+from hubbub.errors import CommandFailure, CommandRefused, Problem, WireError, check_choice, reject
 from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 
 LARGEST_CONTRACT = 16 << 20
@@ -168,3 +170,49 @@ def _new_file(text: str) -> Path:
         reject("the path of a backup", "be absolute and not exist yet", path.name)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     return path
+
+
+SOCKET = "admin.sock"
+"""Default name of the socket in a service's folder."""
+SETTINGS = "settings.toml"
+"""Name of the settings file in a service's folder."""
+
+
+def command(
+    target: Path, name: str, *values: str, options: Mapping[str, str] | None = None, seconds: float = 600.0
+) -> dict[str, Any]:
+    """Send a command and its parameters to the service at ``target``: its socket, its settings file or its folder."""
+    check_choice("the command", name, tuple(COMMANDS))
+    one = COMMANDS[name]
+    body = one.body(values, options)
+    socket = admin_socket(target)
+    if not socket.is_socket():
+        raise CommandFailure(f"no service is listening at {socket}; start it, or name its socket, settings or folder")
+    try:
+        # There is no TLS on a Unix socket; without verify=False, httpx would load all certificate authorities first.
+        transport = httpx.HTTPTransport(uds=str(socket), verify=False)
+        with httpx.Client(transport=transport, timeout=seconds, trust_env=False) as client:
+            response = client.request(one.method, f"http://service{one.path}", content=body)
+    except httpx.HTTPError as error:
+        raise CommandFailure(f"the service at {socket} did not answer: {type(error).__name__}") from None
+    answer: dict[str, Any] = response.json()
+    if not response.is_success:
+        raise CommandRefused(str(answer.get("detail") or answer["title"]))
+    return answer
+
+
+def admin_socket(target: Path) -> Path:
+    """Return the socket that a settings file, a service's folder or the socket's own path stands for."""
+    if target.is_dir():
+        settings = target / SETTINGS
+        return admin_socket(settings) if settings.exists() else target / SOCKET
+    if target.suffix != ".toml":
+        return target
+    try:
+        entries = tomllib.loads(target.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise WireError(f"{target.name} must be a TOML file in UTF-8") from None
+    configured = str(entries.get("admin", ""))
+    if configured:
+        return target.parent / configured.removeprefix("unix:")
+    return target.parent / str(entries.get("folder", ".")) / SOCKET

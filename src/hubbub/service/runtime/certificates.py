@@ -28,7 +28,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hubbub.errors import WireError, check_whole, reject
 from hubbub.service.runtime.clock import Clock, SystemClock
-from hubbub.service.runtime.secretfiles import read_secret, write_file
+from hubbub.service.runtime.credentials import read_secret, write_file
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of the local machine, included in every server certificate."""

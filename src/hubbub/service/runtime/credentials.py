@@ -11,6 +11,9 @@ was restored from a backup.
 A missing secret means that it was erased, and the services discard data for that reason. The folder may also be a
 volume that is not mounted: then the fence is missing as well, and every access fails instead of reporting a secret as
 erased.
+
+Secret files: readable by their owner only, written atomically, overwritten before they are removed. Overwriting is the
+best a program can do: a copy-on-write file system, a drive that remaps blocks, and a backup may keep the old content.
 """
 
 import contextlib
@@ -29,10 +32,70 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hubbub.documents import Fields, Json, canonical, parse
-from hubbub.errors import StoreFailure, WireError, check_choice, reject
-from hubbub.io.files import PARTIAL
+from hubbub.errors import InvalidInput, StoreFailure, WireError, check_choice, reject
+from hubbub.io.files import PARTIAL, sync_folder, write_atomic
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
+
+
+def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a file of mode 0600 atomically; refuse to replace an existing file unless told to.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_file(Path(folder, "key"), b"secret")
+    ...     read_secret(Path(folder, "key"))
+    b'secret'
+    """
+    if not replace and path.exists():
+        reject("the file", "not exist yet: it would be overwritten", path.name)
+    write_atomic(path, data, mode=0o600, step=lambda name: reach(f"file-before-{name}"))
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the content of a file; raise if anyone but its owner can read it."""
+    with path.open("rb") as file:
+        check_mode(path, os.fstat(file.fileno()).st_mode)
+        return file.read()
+
+
+def read_key(path: Path, header: bytes, what: str) -> bytes:
+    """Return the 32 bytes of a file that :func:`write_key` wrote; raise if anyone but its owner can read it."""
+    text = read_secret(path)
+    with contextlib.suppress(ValueError):
+        key = bytes.fromhex(text.removeprefix(header).strip().decode("ascii"))
+        if text.startswith(header) and len(key) == SECRET_SIZE:
+            return key
+    raise WireError(f"{path.name} must be {what} written by hubbub")
+
+
+def write_key(path: Path, header: bytes, key: bytes) -> None:
+    """Write a key to a new file of mode 0600: a line that says what it is, and hexadecimal digits."""
+    write_file(path, header + key.hex().encode() + b"\n")
+
+
+def check_mode(path: Path, mode: int) -> None:
+    """Raise if anyone but its owner can read a file.
+
+    A systemd credential belongs to root and is opened to one service by an access control list, which shows up as a
+    group permission; the folder around it admits nobody else.
+    """
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    others = 0o037 if credentials and path.parent == Path(credentials) else 0o077
+    if mode & others:
+        raise InvalidInput(f"{path.name} must be readable by its owner only (mode 0600), got mode {mode & 0o777:04o}")
+
+
+def erase(path: Path) -> None:
+    """Overwrite a file with zeros, sync and remove it; do nothing if it does not exist."""
+    with contextlib.suppress(FileNotFoundError):
+        with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
+            file.write(bytes(os.fstat(file.fileno()).st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        reach("file-before-unlink")
+        path.unlink()
+        sync_folder(path.parent)
+
 
 SECRET_SIZE = 32
 _FENCE, _LOCK, _OWNER, _FORMAT = "fence", "lock", "owner", "hubbub fence 2"

@@ -1,20 +1,34 @@
-"""One small interface to two databases: SQLite, which needs no installation, and PostgreSQL.
+"""The stores of the services: SQLite and PostgreSQL behind one interface, versioned tables, leases on jobs.
 
 Statements use ``?`` and SQL that both understand. A transaction is durable once its block is left; a failure (disk
 full, read-only, connection lost) rolls it back and raises :class:`StoreFailure`, and the next use reconnects.
+
+:class:`Store` has tables, a connection that writes and one that reads, and one row that names the role and the schema
+version it was written by. The version is checked when a service starts, and migrated where a migration exists.
+
+Leases: at most one replica works on a job at a time, and a replica that lost its lease cannot write. A lease ends at a
+time of the database's clock, which all replicas share. Safety does not rely on it: each acquisition draws a higher
+token, and every transaction of a job confirms the token (:meth:`Leases.confirm`), which also keeps other replicas from
+acquiring the lease until the transaction has ended. A replica that was paused, or a clock that jumped, therefore makes
+a job fail instead of writing.
 """
 
 import contextlib
 import hashlib
+import secrets
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from hubbub.errors import StoreFailure, StoreUnreachable, load_extra, reject
+from hubbub.errors import HubbubError, StoreFailure, StoreUnreachable, load_extra, reject
+from hubbub.service.runtime.clock import Clock
 
 _ROWS = 500
 """Rows per statement."""
@@ -357,3 +371,160 @@ def _inserts(table: str, rows: Sequence[Sequence[object]]) -> Iterator[tuple[str
         row = "(" + ", ".join("?" * len(some[0])) + ")"
         values = [value for one in some for value in one]
         yield f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", values
+
+
+_VERSION_TABLE = "schema_version (id BIGINT PRIMARY KEY, role TEXT NOT NULL, version BIGINT NOT NULL)"
+_PROBE_TABLE = "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)"
+
+
+class Store:
+    """The persistent state of a service; one thread writes."""
+
+    role: str = ""
+    version: int = 1
+    tables: tuple[str, ...] = ()
+    migrations: Mapping[int, Sequence[str]] = MappingProxyType({})
+    """Statements that migrate a store from the version in the key to the next one; new tables need none."""
+
+    def __init__(self, connect: Callable[[], Database]) -> None:
+        self._connect = connect
+        self._writer, self._reader = connect(), connect()
+        try:
+            with self._writer.setting_up():
+                self._prepare(self._writer)
+                self._writer.create([_PROBE_TABLE])
+        except BaseException:
+            self.shut()
+            raise
+
+    def _prepare(self, database: Database) -> None:
+        """Create the tables of an empty store or migrate an older one; raise StoreFailure if it cannot be used."""
+        role, version = self.role, self.version
+        tables = [table.split()[0] for table in self.tables]
+        if not database.has_table("schema_version") and any(map(database.has_table, tables)):
+            raise StoreFailure(
+                f"the {role}'s store has no schema version: an older release or another program wrote it. "
+                "Start with an empty store, or run the release of hubbub that wrote it"
+            )
+        with database.transaction():
+            database.create([_VERSION_TABLE])
+            rows = database.rows("SELECT role, version FROM schema_version")
+            if not rows:
+                database.create(self.tables)
+                database.run("INSERT INTO schema_version VALUES (1, ?, ?)", role, version)
+                return
+            owner, found = rows[0]
+            if owner != role:
+                raise StoreFailure(f"the store belongs to the {owner}, not to the {role}; check the entry 'store'")
+            if found > version or not set(range(found, version)) <= self.migrations.keys():
+                raise StoreFailure(
+                    f"the {role}'s store has schema version {found}; this release of hubbub supports version {version}."
+                    f" Run a release that supports version {found} until all tasks have ended, then start this one with"
+                    f" an empty store; or restore a backup of version {version}"
+                )
+            for step in range(found, version):
+                for statement in self.migrations[step]:
+                    database.run(statement)
+            database.create(self.tables)
+            database.run("UPDATE schema_version SET version = ?", version)
+
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy."""
+        # A separate connection: nothing waits while a large store is copied.
+        with contextlib.closing(self._connect()) as connection:
+            connection.backup(path)
+
+    def writable(self) -> bool:
+        """Return True if a transaction that writes succeeds; raise otherwise."""
+        with self._writer.transaction():
+            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
+        return True
+
+    def shut(self) -> None:
+        """Close both connections."""
+        self._writer.close()
+        self._reader.close()
+
+
+LEASE_TABLE = (
+    "leases (name TEXT PRIMARY KEY, holder TEXT NOT NULL, token BIGINT NOT NULL, until DOUBLE PRECISION NOT NULL)"
+)
+LEASE_SECONDS = 30.0
+"""Default duration of a lease."""
+
+
+LONGEST_REST = 0.02
+"""Seconds of the longest pause between two steps of a job."""
+
+
+def rest(begun: float) -> None:
+    """Pause a job for as long as its last step took, since ``begun`` by the monotonic clock, up to 20 ms.
+
+    Uploads share the processor, the disk and, on SQLite, the only writer with the jobs of their process. A job may take
+    twice as long; an upload must not wait for several steps of it.
+    """
+    time.sleep(min(time.monotonic() - begun, LONGEST_REST))
+
+
+class LostLease(HubbubError):
+    """Another replica has taken over the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a job until another replica acquires a higher token."""
+
+    name: str
+    token: int
+
+
+class Leases:
+    """The leases of one replica."""
+
+    def __init__(self, database: Database, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
+        self._database, self._clock, self._seconds = database, clock, seconds
+        self.holder = secrets.token_hex(8)
+
+    def acquire(self, name: str) -> Lease | None:
+        """Return a lease for a job, or None if another replica holds it."""
+        database = self._database
+        with database.transaction():
+            now = self._now()
+            database.run("INSERT INTO leases VALUES (?, '', 0, 0) ON CONFLICT (name) DO NOTHING", name)
+            query = f"SELECT holder, token, until FROM leases WHERE name = ?{database.for_update}"
+            rows = database.rows(query, name)
+            if not rows:
+                # The holder has just completed the job and deleted the lease.
+                return None
+            ((holder, token, until),) = rows
+            # An end further away than any lease lasts was set by a clock that was ahead.
+            if holder not in ("", self.holder) and now < until <= now + 2 * self._seconds:
+                return None
+            statement = "UPDATE leases SET holder = ?, token = ?, until = ? WHERE name = ?"
+            database.run(statement, self.holder, token + 1, now + self._seconds, name)
+        return Lease(name, token + 1)
+
+    def _now(self) -> float:
+        """Return the time of the database; of a file it is that of the machine, on which its only process runs."""
+        return self._clock.now() if self._database.clock is None else self._database.rows(self._database.clock)[0][0]
+
+    def confirm(self, lease: Lease) -> None:
+        """Extend a lease, inside the transaction that relies on it; raise :class:`LostLease` if it was lost."""
+        until = self._now() + self._seconds
+        statement = "UPDATE leases SET until = ? WHERE name = ? AND token = ?"
+        if self._database.run(statement, until, lease.name, lease.token) != 1:
+            raise LostLease(f"another replica has taken over the job {lease.name!r}")
+
+    def complete(self, lease: Lease) -> None:
+        """Delete a lease, inside the transaction that completes its job; raise :class:`LostLease` if it was lost.
+
+        For jobs that cannot be done twice anyway: the tokens of a new lease with the same name begin again at 1.
+        """
+        statement = "DELETE FROM leases WHERE name = ? AND token = ?"
+        if self._database.run(statement, lease.name, lease.token) != 1:
+            raise LostLease(f"another replica has taken over the job {lease.name!r}")
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back, so that other replicas need not wait for its end."""
+        statement = "UPDATE leases SET holder = '', until = 0 WHERE name = ? AND token = ?"
+        self._database.run(statement, lease.name, lease.token)

@@ -1,11 +1,15 @@
-"""Settings of a service: one TOML file per role, every entry checked, unknown entries rejected.
+"""Settings of a service: one TOML file per role, every entry checked, unknown ones rejected, all described.
 
 Paths are relative to the folder of the file. An address is ``host:port`` or ``unix:path``; an empty string disables the
-listener. :mod:`hubbub.service.runtime.reference` describes every entry from the fields of the classes below.
+listener.
+
+The reference of all settings, and the commented file that ``hubbub serve init`` writes, are generated from the fields
+of the configuration classes, so they name every entry with its current default.
 """
 
 import dataclasses
 import ipaddress
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -265,16 +269,18 @@ def _entries(kind: type, entries: Mapping[str, Any], base: Path, folder: Path) -
     return result
 
 
-_EXPECTED: dict[Any, str] = {
-    Path: "a path in quotes",
-    Path | None: "a path in quotes",
-    tuple[Path, ...]: 'a list of paths, such as ["contract.json"]',
-    tuple[str, ...]: 'a list of texts, such as ["https://example.org"]',
-    float: "a number",
-    int: "a whole number",
-    bool: "true or false",
-    str: "a text in quotes",
+_PATH = ("path", "a path in quotes")
+_TYPES: dict[Any, tuple[str, str]] = {
+    Path: _PATH,
+    Path | None: _PATH,
+    tuple[Path, ...]: ("list of paths", 'a list of paths, such as ["contract.json"]'),
+    tuple[str, ...]: ("list of texts", 'a list of texts, such as ["https://example.org"]'),
+    float: ("number", "a number"),
+    int: ("whole number", "a whole number"),
+    bool: ("true or false", "true or false"),
+    str: ("text", "a text in quotes"),
 }
+"""The types of entries: in the reference, and in error messages."""
 
 
 def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
@@ -288,7 +294,7 @@ def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
         return float(value)
     if wanted in (str, int, bool) and type(value) is wanted:
         return _rooted(value, base)
-    return reject(name, f"be {_EXPECTED[wanted]}", value)
+    return reject(name, f"be {_TYPES[wanted][1]}", value)
 
 
 def _rooted(value: Any, folder: Path) -> Any:
@@ -343,3 +349,73 @@ def _check_listener(name: str, address: str, certificate: Path | None, key: Path
             f"{name} is an open address without TLS, {address!r}: add certificate and certificate_key, "
             "use a local address, or set insecure_http = true behind a proxy that terminates TLS"
         )
+
+
+CONFIGS: dict[str, type[Config]] = {
+    "shuffler": ShufflerConfig,
+    "analyzer": AnalyzerConfig,
+    "relay": RelayConfig,
+}
+"""The configuration class of each role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a settings file."""
+
+    name: str
+    type: str
+    default: str
+    """The default in TOML."""
+    text: str
+    """The sentence that describes the entry."""
+
+
+def entries(kind: type[Config] | type[Common]) -> list[Entry]:
+    """Return the entries that a configuration class defines, without those of ``common``."""
+    types = get_type_hints(kind)
+    return [
+        Entry(one.name, _TYPES[types[one.name]][0], to_toml(one.default), one.metadata["text"])
+        for one in dataclasses.fields(kind)
+        if one.name != "common"
+    ]
+
+
+def to_toml(value: object) -> str:
+    """Return a value of a setting in TOML.
+
+    >>> to_toml(Path("link.pem")), to_toml(None), to_toml(("a", "b")), to_toml(False), to_toml(2_000_000)
+    ('"link.pem"', '""', '["a", "b"]', 'false', '2_000_000')
+    """
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(to_toml, value))}]"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:_}"
+    # For texts and truth values, JSON is also TOML.
+    return json.dumps("" if value is None else str(value) if isinstance(value, Path) else value)
+
+
+def settings_file(role: str, given: Mapping[str, object]) -> str:
+    """Return a settings file with every entry: those given are set, all others are comments with their defaults."""
+    known = [*entries(CONFIGS[role]), *entries(Common)]
+    unknown = sorted(set(given) - {one.name for one in known})
+    if unknown:
+        raise InvalidInput(f"the {role} has no settings {', '.join(unknown)}")
+    lines = [
+        f"# Settings of the {role}. A line that begins with '#' and a name shows a default.",
+        "# Paths are relative to the folder of this file.",
+    ]
+    for one in known:
+        setting = f"{one.name} = {to_toml(given[one.name])}" if one.name in given else f"# {one.name} = {one.default}"
+        lines += ["", f"# {one.text}", setting]
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """Return the tables of all entries in Markdown."""
+    parts = []
+    kinds = (("All roles", Common), ("Shuffler", ShufflerConfig), ("Analyzer", AnalyzerConfig), ("Relay", RelayConfig))
+    for title, kind in kinds:
+        rows = [f"| `{one.name}` | {one.type} | `{one.default}` | {one.text} |" for one in entries(kind)]
+        parts += [f"## {title}", "", "| entry | type | default | |", "|---|---|---|---|", *rows, ""]
+    return "\n".join(parts)

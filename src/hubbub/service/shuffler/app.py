@@ -20,18 +20,16 @@ from hubbub.service.program import (
     task_metrics,
 )
 from hubbub.service.runtime.clock import Clock
-from hubbub.service.runtime.cors import allow_origins
+from hubbub.service.runtime.http import RateLimiter, allow_origins
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
-from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
-from hubbub.service.shuffler.link import HttpsAnalyzerClient
+from hubbub.service.shuffler.delivery import HttpsAnalyzerClient
+from hubbub.service.shuffler.http import Limits, UploadApp, Writer, documents_app
 from hubbub.service.shuffler.shuffle import free_disk
 from hubbub.service.shuffler.store import ShufflerStore
-from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.admission import load_ticket_keys
 
 TICK_SECONDS, SHUFFLE_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 10.0, 60.0, 30.0

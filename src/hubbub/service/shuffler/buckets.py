@@ -6,15 +6,17 @@ in small transactions by :meth:`Buckets.sweep`.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hubbub.errors import StoreFailure
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
+from hubbub.service.runtime.database import Lease, Leases, rest
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases, rest
+from hubbub.service.runtime.http import log
 from hubbub.service.shuffler.blocks import (
     batch_pin,
     bucket_number,
@@ -23,14 +25,49 @@ from hubbub.service.shuffler.blocks import (
     seed_check,
     seed_secret,
 )
-from hubbub.service.shuffler.incidents import Incidents
-from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskRow
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.ledger import RoundLedger
 from hubbub.service.task.manifest import Gap, batch_id
+
+
+class Incidents:
+    """The number of incidents by name; messages never contain people's data."""
+
+    NAMES = (
+        "analyzer-restored",
+        "counter-unproven",
+        "disk",
+        "fenced",
+        "key-lost",
+        "keys-changed",
+        "restored",
+        "task-failed",
+    )
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter(dict.fromkeys(self.NAMES, 0))
+
+    def report(self, name: str, message: str) -> None:
+        """Count and log an incident."""
+        self.counts[name] += 1
+        log.error("%s: %s", name, message)
+
+
+def next_key(listed: KeyList | None, suite: int, current: int) -> tuple[int, str]:
+    """Return the key for a new bucket and the digest of its list; 0 and an empty string if there is none.
+
+    Never an older key than the current one: the analyzer may have been told that nothing waits under it.
+    """
+    if listed is None:
+        return 0, ""
+    active = [key.id for key in listed.keys if key.state == "active" and key.suite == suite]
+    if active and active[0] < current and (kept := listed.find(current)) is not None and kept.suite == suite:
+        active = [current]
+    return (active[0], listed.digest) if active else (0, "")
+
 
 SLICE_SIZE = 1 << 18
 """Bytes that one transaction deletes, so that uploads do not wait for it."""

@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.errors import HubbubError, StoreFailure
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.runtime.leases import Lease, Leases, LostLease
-from hubbub.service.shuffler.analyzer_client import AnalyzerClient
-from hubbub.service.shuffler.buckets import Buckets, Closing
-from hubbub.service.shuffler.delivery import Deliveries
-from hubbub.service.shuffler.incidents import Incidents
+from hubbub.service.runtime.database import Lease, Leases, LostLease
+from hubbub.service.shuffler.buckets import Buckets, Closing, Incidents
+from hubbub.service.shuffler.delivery import AnalyzerClient, Deliveries, Statements
 from hubbub.service.shuffler.restore import Restores
 from hubbub.service.shuffler.shuffle import MEMORY, FreeSpace, Shuffles
-from hubbub.service.shuffler.statements import Statements
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
+from hubbub.service.task.contract import RoundStatus
 from hubbub.service.task.manifest import Counter
-from hubbub.service.task.series import RoundStatus
 
 MAX_BATCH_SIZE = 2_000_000
 """Default number of bundles at which a bucket is released before its epoch ends."""

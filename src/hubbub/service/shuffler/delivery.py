@@ -12,19 +12,194 @@ ever announced, and none once the bucket's secrets are erased.
 """
 
 import hashlib
+import re
+import ssl
+from typing import Protocol
 
-from hubbub.errors import AnalyzerUnreachable, FalseClaim, InvalidInput, Problem
+import httpx
+
+from hubbub.documents import Fields, parse
+from hubbub.errors import AnalyzerUnreachable, FalseClaim, InvalidInput, Problem, WireError
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
+from hubbub.service.runtime.database import Lease, Leases, LostLease
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases, LostLease
-from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.blocks import batch_pin
-from hubbub.service.shuffler.buckets import Buckets
+from hubbub.service.shuffler.buckets import Buckets, next_key
 from hubbub.service.shuffler.shuffle import Shuffles
-from hubbub.service.shuffler.store import Bucket, ShufflerStore
-from hubbub.service.shuffler.tasks import TaskRegistry
+from hubbub.service.shuffler.store import Bucket, ShufflerStore, TaskRow
+from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task.identity import SignedDocument
-from hubbub.service.task.manifest import Counter, Manifest, Receipt
+from hubbub.service.task.manifest import Counter, KeysInUse, Manifest, Receipt
+
+
+class AnalyzerClient(Protocol):
+    """Requests to the analyzer; a request that fails may have been processed."""
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        """Announce a batch; return its receipt if its result is durable, otherwise the missing chunks.
+
+        Raise the problem ``fenced`` if the analyzer has another manifest under this number.
+        """
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        """Send a chunk of an announced batch."""
+
+    def manifest(self, batch: str) -> bytes | None:
+        """Return the manifest that the analyzer has for a batch; None if it knows no such batch."""
+
+    def counter(self, task: str) -> bytes:
+        """Return the analyzer's signed counter of the buckets announced for a task."""
+
+    def put_keys_in_use(self, task: str, document: bytes) -> None:
+        """Send the signed statement of the analyzer's keys that undelivered reports are sealed to."""
+
+    def keys(self) -> bytes:
+        """Return the analyzer's signed key list."""
+
+    def tag_keys(self, task: str) -> bytes:
+        """Return the analyzer's signed tag keys of a task of strings."""
+
+
+MAX_RESPONSE_SIZE = 16 << 20
+"""Largest response in bytes; key lists and lists of missing chunks are far smaller."""
+
+
+class HttpsAnalyzerClient:
+    """A kept-alive HTTPS connection to the analyzer, for one thread; every failure is one exception."""
+
+    def __init__(self, address: str, context: ssl.SSLContext | None = None, *, seconds: float = 60.0) -> None:
+        timeout = httpx.Timeout(seconds, connect=min(seconds, 10.0))
+        limits = httpx.Limits(max_connections=2, keepalive_expiry=60.0)
+        url, verify = address.rstrip("/"), True if context is None else context
+        # The machine's proxy settings and netrc are for browsers, not for this connection.
+        self._client = httpx.Client(base_url=url, verify=verify, timeout=timeout, limits=limits, trust_env=False)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        """Announce a batch; return its receipt, or the indices of the missing chunks.
+
+        Raise the problem ``fenced`` if the analyzer has another manifest for this bucket.
+        """
+        status, body = self._request("PUT", f"/v1/batches/{batch}", document, {200, 202, 409})
+        if status == 409:
+            problem = _problem_name(body)
+            if problem not in ("", " (fenced)"):
+                # A bucket is given up only if the analyzer says so.
+                raise AnalyzerUnreachable(f"the analyzer responded 409{problem}")
+            # The body is the other manifest; it is read from its own address, where nothing else can be in its place.
+            raise Problem("fenced")
+        if status == 200:
+            return body
+        try:
+            items = Fields(parse(body, "the response"), "the response", "missing").items("missing")
+        except WireError:
+            items = [None]
+        missing = [index for index in items if isinstance(index, int) and not isinstance(index, bool)]
+        if missing != items:
+            raise AnalyzerUnreachable("the analyzer's response violates the protocol")
+        return missing
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        """Send a chunk of an announced batch."""
+        self._request("PUT", f"/v1/batches/{batch}/chunks/{index}", data, {204})
+
+    def manifest(self, batch: str) -> bytes | None:
+        """Return the manifest that the analyzer has for a batch; None if it knows no such batch."""
+        status, body = self._request("GET", f"/v1/batches/{batch}/manifest", None, {200, 404})
+        return body if status == 200 else None
+
+    def counter(self, task: str) -> bytes:
+        """Return the analyzer's signed counter of the buckets announced for a task."""
+        return self._request("GET", f"/v1/tasks/{task}/counter", None, {200})[1]
+
+    def put_keys_in_use(self, task: str, document: bytes) -> None:
+        """Send the signed statement of the analyzer's keys that undelivered reports are sealed to."""
+        self._request("PUT", f"/v1/tasks/{task}/keys-in-use", document, {204})
+
+    def keys(self) -> bytes:
+        """Return the analyzer's signed key list."""
+        return self._request("GET", "/v1/keys", None, {200})[1]
+
+    def tag_keys(self, task: str) -> bytes:
+        """Return the analyzer's signed tag keys of a task of strings."""
+        return self._request("GET", f"/v1/tasks/{task}/tags", None, {200})[1]
+
+    def _request(self, method: str, path: str, content: bytes | None, expected: set[int]) -> tuple[int, bytes]:
+        try:
+            with self._client.stream(method, path, content=content) as response:
+                body = bytearray()
+                for part in response.iter_raw():
+                    body += part
+                    if len(body) > MAX_RESPONSE_SIZE:
+                        raise AnalyzerUnreachable(f"the analyzer's response exceeds {MAX_RESPONSE_SIZE:,} bytes")
+        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
+            raise AnalyzerUnreachable(f"the analyzer could not be reached: {type(error).__name__}") from None
+        if response.status_code not in expected:
+            raise AnalyzerUnreachable(f"the analyzer responded {response.status_code}{_problem_name(bytes(body))}")
+        return response.status_code, bytes(body)
+
+
+def _problem_name(body: bytes) -> str:
+    """Return the name of the problem in a response, if any; nothing else of a response is logged.
+
+    >>> _problem_name(b'{"type":"urn:hubbub:problem:conflict"}')
+    ' (conflict)'
+    """
+    found = re.search(rb'"urn:hubbub:problem:([a-z-]{1,32})"', body[:4096])
+    return f" ({found[1].decode()})" if found else ""
+
+
+_PER_LIFE = 1 << 40
+
+
+class Statements:
+    """Sends a statement for a task whenever its keys in use have changed."""
+
+    def __init__(self, store: ShufflerStore, context: ServiceContext) -> None:
+        self._database, self._context = store.jobs, context
+
+    def send(self, task: ServedTask, client: AnalyzerClient) -> None:
+        """State the keys of all undelivered buckets, and that of the next one, unless the analyzer knows them already.
+
+        A bucket is opened only with a key that was stated before, so the analyzer never destroys one in between.
+        """
+        statement = self._next(task.row, next_key(task.keys, task.contract.suite, task.row.key_id)[0])
+        if statement is None:
+            return
+        client.put_keys_in_use(task.contract.id, statement.sign(self._context.identity))
+        query = "UPDATE statements SET sent = 1 WHERE task = ? AND number = ?"
+        self._database.run(query, task.row.number, statement.number)
+
+    def _next(self, task: TaskRow, following: int) -> KeysInUse | None:
+        """Record and return a statement of the current keys; None if it was sent before.
+
+        A statement and its number are fixed while the task is locked, so higher numbers state later keys. Numbers
+        begin with the number of restores, so that they also grow when the store is rewound, and follow the clock, so
+        that they grow even if everything but the identity is lost.
+        """
+        database = self._database
+        with database.transaction():
+            database.rows(f"SELECT 1 FROM tasks WHERE number = ?{database.for_update}", task.number)
+            query = (
+                "SELECT DISTINCT key_id FROM buckets WHERE task = ? AND key_id > 0 "
+                "AND state IN ('open', 'sealed', 'shuffled')"
+            )
+            used = {row[0] for row in database.rows(query, task.number)}
+            keys = tuple(sorted(used | ({following} - {0} if task.state == "open" else set())))
+            text = " ".join(map(str, keys))
+            rows = database.rows("SELECT number, keys, sent FROM statements WHERE task = ?", task.number)
+            number, known, sent = rows[0] if rows else (0, None, 0)
+            if known == text and sent:
+                return None
+            ((restores,),) = database.rows("SELECT restores FROM life")
+            number = max(number + 1, _PER_LIFE * restores + int(self._context.clock.now()))
+            database.run("DELETE FROM statements WHERE task = ?", task.number)
+            database.run("INSERT INTO statements VALUES (?, ?, ?, 0)", task.number, number, text)
+        return KeysInUse(task.id, number, keys)
 
 
 class Deliveries:

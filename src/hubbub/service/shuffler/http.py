@@ -5,33 +5,214 @@ rejected before their body is read; new and repeated bundles get identical respo
 """
 
 import asyncio
+import functools
+import queue
 import shutil
+import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
-from hubbub.service.runtime.connection import COMPLETE
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.http import RateLimiter, RetryPauses, problem_of
 from hubbub.service.runtime.metrics import LatencyHistogram
-from hubbub.service.runtime.ratelimit import RateLimiter, RetryPauses
-from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.opener import BundleOpener
+from hubbub.service.runtime.server import COMPLETE
+from hubbub.service.runtime.workers import FRAME_ITEMS, Job, Workers
 from hubbub.service.shuffler.uploads import VERSION_SECONDS
-from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.sealing import MAX_BUNDLES
 from hubbub.wire.bundles import ADMISSION_SIZES
 
 if TYPE_CHECKING:
+    from hubbub.service.shuffler.store import OpenedBundle
+    from hubbub.service.shuffler.uploads import Upload, Uploads
+if TYPE_CHECKING:
+    from hubbub.service.shuffler.store import OpenedBundle
+if TYPE_CHECKING:
     from hubbub.service.shuffler.core import Shuffler
     from hubbub.service.shuffler.tasks import TaskRegistry
+
+T = TypeVar("T")
+_Upload = tuple[list["OpenedBundle"], "asyncio.Future[Problem | None]"]
+
+
+class Writer:
+    """Commits uploads, and runs other functions between two transactions.
+
+    If the store fails, every upload of the transaction fails. Refusals are values, not exceptions: a future that holds
+    an exception is part of a cycle with the frames of its traceback, and with them the whole upload.
+    """
+
+    def __init__(self, accept: Callable[[Sequence[Sequence["OpenedBundle"]]], Sequence[Problem | None]]) -> None:
+        self._accept = accept
+        self._queue: queue.SimpleQueue[_Upload | Callable[[], None] | None] = queue.SimpleQueue()
+        self.commits = 0
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, opened: "list[OpenedBundle]", durable: "asyncio.Future[Problem | None]") -> None:
+        """Store these bundles, and then settle a future in its loop."""
+        self._queue.put((opened, durable))
+
+    def call(self, function: Callable[[], T]) -> "Future[T]":
+        """Run a function in the writer's thread."""
+        future: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._queue.put(call)
+        return future
+
+    def close(self) -> None:
+        """Finish all waiting work, and end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            items = [self._queue.get(), *(self._queue.get() for _ in range(self._queue.qsize()))]
+            uploads = [item for item in items if isinstance(item, tuple)]
+            if uploads:
+                self._commit(uploads)
+            for item in items:
+                if callable(item):
+                    item()
+            if None in items:
+                return
+
+    def _commit(self, uploads: "list[_Upload]") -> None:
+        try:
+            refusals = self._accept([opened for opened, _ in uploads])
+        except Exception as error:
+            refusals = [problem_of(error)] * len(uploads)
+        self.commits += 1
+        reach("upload-committed")
+        loop = uploads[0][1].get_loop()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, [future for _, future in uploads], refusals)
+
+
+def _settle(futures: "Sequence[asyncio.Future[Problem | None]]", refusals: Sequence[Problem | None]) -> None:
+    for future, refusal in zip(futures, refusals, strict=True):
+        if not future.done():
+            future.set_result(refusal)
+
+
+_Pending = tuple["Upload", "asyncio.Future[Problem | None]"]
+_Result = asyncio.Future[tuple[bytes, bytes]]
+
+
+class BundleOpener:
+    """Opens uploads, together if they arrive at once; from ``worker_threshold`` bundles on, the workers open them.
+
+    An upload has one future from its arrival until it is durable: every step of a task costs time.
+    """
+
+    def __init__(self, uploads: "Uploads", writer: Writer, workers: Workers, worker_threshold: int) -> None:
+        self._uploads, self._writer, self._workers = uploads, writer, workers
+        self._threshold = worker_threshold
+        self._pending: deque[_Pending] = deque()
+        self._running = 0
+
+    def store(self, upload: "Upload") -> "asyncio.Future[Problem | None]":
+        """Return a future of None, when the bundles are durable, or of the problem for which they are refused."""
+        loop = asyncio.get_running_loop()
+        durable: asyncio.Future[Problem | None] = loop.create_future()
+        self._pending.append((upload, durable))
+        if len(self._pending) == 1:
+            # Runs after everything that has arrived by now is pending.
+            loop.call_soon(self._dispatch)
+        return durable
+
+    def _dispatch(self) -> None:
+        while self._pending and self._running <= self._workers.count:
+            group: list[_Pending] = []
+            count = 0
+            while self._pending and count < FRAME_ITEMS:
+                group.append(self._pending.popleft())
+                count += len(group[-1][0].bundles)
+            if count < self._threshold:
+                for upload, durable in group:
+                    self._submit(durable, functools.partial(self._uploads.open, upload))
+            else:
+                self._running += 1
+                asyncio.ensure_future(self._open_by_workers(group)).add_done_callback(self._done)
+
+    def _done(self, _: "asyncio.Future[None]") -> None:
+        self._running -= 1
+        self._dispatch()
+
+    async def _open_by_workers(self, group: "list[_Pending]") -> None:
+        """Send all bundles of one key as one frame; every upload gets its own part of the result, or its own error."""
+        frames: dict[Job, list[bytes]] = {}
+        sizes: Counter[Job] = Counter()
+        parts: list[tuple[_Pending, list[tuple[Job, slice]]]] = []
+        for upload, durable in group:
+            try:
+                jobs = list(self._uploads.jobs(upload))
+            except Exception as error:
+                self._refuse(durable, error)
+                continue
+            own = []
+            for job, data in jobs:
+                frames.setdefault(job, []).append(data)
+                count = len(data) // job.size
+                own.append((job, slice(sizes[job], sizes[job] + count)))
+                sizes[job] += count
+            parts.append(((upload, durable), own))
+        submit = self._workers.submit_open
+        try:
+            results = {job: asyncio.wrap_future(submit(job, b"".join(data))) for job, data in frames.items()}
+        except Exception as error:
+            # Nobody else answers these uploads, which would keep their places in the queue for ever.
+            for (_, durable), _ in parts:
+                self._refuse(durable, error)
+            return
+        if results:
+            await asyncio.wait(results.values())
+        for (upload, durable), own in parts:
+            self._submit(durable, functools.partial(self._collect, upload, own, results))
+
+    def _collect(
+        self, upload: "Upload", own: "list[tuple[Job, slice]]", results: "Mapping[Job, _Result]"
+    ) -> "list[OpenedBundle]":
+        done = []
+        for job, part in own:
+            texts, success = results[job].result()
+            done.append((texts[part.start * job.opened : part.stop * job.opened], success[part]))
+        return self._uploads.opened(upload, done)
+
+    def _submit(self, durable: "asyncio.Future[Problem | None]", opened: "Callable[[], list[OpenedBundle]]") -> None:
+        """Hand the new bundles of an upload to the writer; without any, or with a problem, the upload is settled."""
+        if durable.done():
+            return
+        try:
+            fresh = opened()
+        except Exception as error:
+            self._refuse(durable, error)
+            return
+        reach("upload-opened")
+        if fresh:
+            self._writer.submit(fresh, durable)
+        else:
+            durable.set_result(None)
+
+    def _refuse(self, durable: "asyncio.Future[Problem | None]", error: Exception) -> None:
+        if not durable.done():
+            durable.set_result(problem_of(error))
+
 
 MEDIA_TYPE = b"application/hubbub-bundle"
 """The media type of an upload."""
@@ -210,10 +391,10 @@ def documents_app(tasks: "TaskRegistry") -> http.App:
     signed: dict[bytes, tuple[float, bytes]] = {}
 
     async def contract(request: Request) -> Response:
-        return http.stored(request, tasks.contract_document(http.hex_id(request.path_params["task"], "unknown-task")))
+        return http.stored(request, tasks.contract_document(http.task_of(request)))
 
     async def keys(request: Request) -> Response:
-        task = http.hex_id(request.path_params["task"], "unknown-task")
+        task = http.task_of(request)
         signed_at, text = signed.get(task, (-KEYS_MAX_AGE, b""))
         if time.monotonic() - signed_at >= KEYS_MAX_AGE:
             text = await asyncio.to_thread(tasks.keys_document, task)

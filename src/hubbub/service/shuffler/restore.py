@@ -10,14 +10,13 @@ to are given up, and the loss is named in a signed gap.
 from collections.abc import Mapping
 
 from hubbub.errors import FalseClaim, InvalidInput
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
+from hubbub.service.runtime.database import Lease, Leases
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases
-from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.blocks import bucket_secret
-from hubbub.service.shuffler.buckets import Buckets
-from hubbub.service.shuffler.incidents import Incidents
+from hubbub.service.shuffler.buckets import Buckets, Incidents
+from hubbub.service.shuffler.delivery import AnalyzerClient
 from hubbub.service.shuffler.store import TERMINAL, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task.contract import Contract

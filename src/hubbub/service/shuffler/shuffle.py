@@ -20,35 +20,33 @@ from hubbub.bits.entropy import KeyedStream
 from hubbub.bits.permutation import shuffle_external
 from hubbub.errors import StoreFailure
 from hubbub.pipeline.shuffle import draw_fakes
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials, derive
+from hubbub.service.runtime.database import Lease, Leases, LostLease, rest
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases, LostLease, rest
+from hubbub.service.runtime.workers import seal_reports
 from hubbub.service.shuffler.blocks import (
     BLOCK_SIZE,
     BlockCipher,
     ScratchFile,
-    bucket_secret,
-    fake_block_id,
-    fake_block_number,
-    seed_check,
-    seed_secret,
-)
-from hubbub.service.shuffler.counters import (
     SlotCipher,
     SlotCount,
     Subtraction,
+    bucket_secret,
     chunk_of,
+    fake_block_id,
+    fake_block_number,
     read_slots,
     release_seconds,
+    seed_check,
+    seed_secret,
     shown_slots,
 )
-from hubbub.service.shuffler.incidents import Incidents
+from hubbub.service.shuffler.buckets import Incidents
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import CHUNK_SIZE, MAX_CHUNKS, Gap, Manifest
-from hubbub.service.task.sealing_batch import seal_reports
 
 MEMORY = 1 << 27
 """Default bytes of memory for shuffling, besides a few blocks and chunks."""

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hubbub.service.runtime.database import Database, open_database
-from hubbub.service.runtime.leases import LEASE_TABLE
-from hubbub.service.runtime.store import Store
-from hubbub.service.shuffler.counters import COUNTERS_TABLE, SlotCipher, add_slots, count_people
-from hubbub.service.shuffler.tags import TAG_LISTS_TABLE, TAG_PINS_TABLE
+from hubbub.service.runtime.database import LEASE_TABLE, Database, Store, open_database
+from hubbub.service.shuffler.blocks import COUNTERS_TABLE, SlotCipher, add_slots, count_people
 from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.ledger import LEDGER_TABLE
 from hubbub.service.task.manifest import batch_id
@@ -50,8 +47,8 @@ _TABLES = (
     *KEY_TABLES,
     LEASE_TABLE,
     LEDGER_TABLE,
-    TAG_PINS_TABLE,
-    TAG_LISTS_TABLE,
+    "tag_pins (task {blob}, key_id BIGINT, public {blob} NOT NULL, PRIMARY KEY (task, key_id))",
+    "tag_lists (task {blob} PRIMARY KEY, document {blob} NOT NULL)",
 )
 _PARTITIONED = (
     ("accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}", "replay_id"),

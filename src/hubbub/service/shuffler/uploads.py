@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from hubbub.errors import Problem, SealError
-from hubbub.service.context import ServiceContext
+from hubbub.service.program import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.workers import NOT_OPENED, OPENED, Job
-from hubbub.service.shuffler.blocks import BlockCipher, bucket_secret
-from hubbub.service.shuffler.counters import SlotCipher
+from hubbub.service.runtime.workers import NOT_OPENED, OPENED, Job, bundle_job
+from hubbub.service.shuffler.blocks import BlockCipher, SlotCipher, bucket_secret
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.sealing import BundleContent
-from hubbub.service.task.sealing_batch import bundle_job
 from hubbub.wire.bundles import BundleLayout
 
 CONFIRMED_SECONDS = 60.0

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self, get_args
 
-from hubbub.documents import Fields, Json
+from hubbub.documents import Fields, Json, hex_bytes
 from hubbub.errors import InvalidInput, WireError, check_choice, check_type, reject
-from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.task.identity import hex_bytes
+from hubbub.service.runtime.credentials import read_key, write_key
 from hubbub.service.task.tokens import KEY_SIZE, TokenVerifier, challenge, load_token_key, spent_id
 from hubbub.wire.bundles import ADMISSION_SIZES, TASK_SIZE
 
@@ -138,16 +137,11 @@ class TicketKey:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read a key file; raises if anyone but its owner may read it."""
-        text = read_secret(Path(path))
-        header, digits = text[: len(_FILE_HEADER)], text[len(_FILE_HEADER) :].strip()
-        try:
-            return cls(bytes.fromhex(digits.decode("ascii")) if header == _FILE_HEADER else b"")
-        except ValueError:
-            raise WireError(f"{Path(path).name} must be a ticket key written by hubbub") from None
+        return cls(read_key(Path(path), _FILE_HEADER, "a ticket key"))
 
     def save(self, path: Path | str) -> None:
         """Write the key to a new file of mode 0600."""
-        write_file(Path(path), _FILE_HEADER + self._root.hex().encode() + b"\n")
+        write_key(Path(path), _FILE_HEADER, self._root)
 
     def evaluation(self) -> "TicketKey":
         """Return the key of the tickets with which accounts ask for evaluations, for the analyzer.

@@ -2,7 +2,7 @@
 
 The client encodes its message, multiplies it by a random factor, and divides the signer's response by it. The signer
 sees a uniformly random number, whatever the message; the result is an ordinary RSASSA-PSS signature. The private
-operation is in :mod:`hubbub.service.issuer.signer`, because only an issuer needs it.
+operation is in :mod:`hubbub.service.issuer`, because only an issuer needs it.
 """
 
 import hashlib

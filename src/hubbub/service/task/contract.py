@@ -3,26 +3,109 @@
 The task, the first 16 bytes of the SHA-256 of the contract's canonical JSON, is bound into everything that is sealed. A
 report sealed for batches of at least 10,000 clients does not open under a contract that allows 100, because that
 contract has another task.
+
+Series: contracts that the same people answer once in every round, under one total guarantee. A round is a fixed number
+of epochs, so everyone derives it from the clock. Everything that is sealed or admitted for a round is bound to the
+round's *context*, 16 bytes that take the place of the task: a bundle or a ticket of one round is worth nothing in
+another, and a slot opens only in a batch of its own round.
 """
 
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import Annotated, Self
 
 from hubbub.accountant.overflow import check_slots, overflow, with_overflow
-from hubbub.documents import Fields, Json, canonical, legal, parse
-from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
+from hubbub.documents import Document, Fields, Json, Whole, canonical, hex_bytes, legal, parse, spell
+from hubbub.errors import (
+    PROBABILITY,
+    FalseClaim,
+    Infeasible,
+    InvalidInput,
+    TooLarge,
+    WireError,
+    check_type,
+    check_whole,
+    reject,
+)
 from hubbub.model.plans import MAX_PEOPLE, Plan
-from hubbub.model.privacy import Guarantee
+from hubbub.model.privacy import LIMIT, Budget, Guarantee
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
+from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, verify
 from hubbub.service.task.sealing import SUITES
-from hubbub.service.task.series import Series, Spending, round_contexts, round_layout
-from hubbub.service.task.stringterms import StringTerms
+from hubbub.service.task.strings import StringTerms
 from hubbub.wire.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
+
+MAX_SERIES = 10_000
+"""Most rounds of a series."""
+_LABEL = b"hubbub/2 round"
+
+
+@dataclass(frozen=True, slots=True)
+class Series(Document):
+    """The rounds of a contract, the length of a round, and the total that all rounds together must not exceed."""
+
+    rounds: Annotated[int, Whole(1, MAX_SERIES)]
+    round_epochs: Annotated[int, Whole(1, 10**9)]
+    """Epochs per round."""
+    total: Budget
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs of all rounds."""
+        return self.rounds * self.round_epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Spending(Document):
+    """The privacy that a number of rounds of a contract has cost each person at most."""
+
+    rounds: Annotated[int, Whole()]
+    epsilon: Annotated[float, LIMIT]
+    delta: Annotated[float, PROBABILITY]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStatus:
+    """The current round of a task, what its rounds have cost each person so far, and the most they may."""
+
+    round: int
+    spent: Spending
+    total: Spending
+
+    def to_document(self) -> dict[str, Json]:
+        """Return columns for operators: the round of all rounds, ε spent and allowed, and δ."""
+        return {
+            "round": f"{self.round} of {self.total.rounds}",
+            "spent_epsilon": spell(self.spent.epsilon),
+            "total_epsilon": spell(self.total.epsilon),
+            "total_delta": self.total.delta,
+        }
+
+
+def round_context(task: bytes, number: int) -> bytes:
+    """Return the 16 bytes to which everything of one round is bound.
+
+    >>> round_context(bytes(16), 1).hex()[:8]
+    'f482d353'
+    """
+    return hashlib.sha256(_LABEL + task + number.to_bytes(4, "big")).digest()[:TASK_SIZE]
+
+
+@functools.lru_cache(maxsize=1024)
+def round_layout(layout: BundleLayout, number: int) -> BundleLayout:
+    """Return the layout of one round of a series."""
+    return replace(layout, task=round_context(layout.task, number))
+
+
+@functools.lru_cache(maxsize=64)
+def round_contexts(task: bytes, rounds: int) -> Mapping[bytes, int]:
+    """Return the rounds of a series by their contexts."""
+    return MappingProxyType({round_context(task, number): number for number in range(1, rounds + 1)})
+
 
 ROLES = ("analyzer", "shuffler")
 MIN_BATCH_SIZE = 100

@@ -4,20 +4,21 @@ Every signature covers ``"hubbub/2 " + kind + 0x00 + body``, so a signature of o
 other kind. The body is canonical JSON: the signature covers the value, not its spelling.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hubbub.documents import Fields, Json, canonical, parse
+from hubbub.documents import Document, Fields, Json, canonical, hex_bytes, parse
 from hubbub.errors import FalseClaim, WireError, reject
-from hubbub.service.runtime.secretfiles import read_secret, write_file
+from hubbub.service.runtime.credentials import read_key, write_key
 
 PUBLIC_SIZE = 32
 SIGNATURE_SIZE = 64
 _FILE_HEADER = b"hubbub identity 1\n"
+D = TypeVar("D", bound=Document)
 
 
 class Identity:
@@ -43,16 +44,11 @@ class Identity:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read an identity file; raises if anyone but its owner may read it."""
-        text = read_secret(Path(path))
-        header, digits = text[: len(_FILE_HEADER)], text[len(_FILE_HEADER) :].strip()
-        try:
-            return cls(bytes.fromhex(digits.decode("ascii")) if header == _FILE_HEADER else b"")
-        except ValueError:
-            raise WireError(f"{Path(path).name} must be an identity file written by hubbub") from None
+        return cls(read_key(Path(path), _FILE_HEADER, "an identity file"))
 
     def save(self, path: Path | str) -> None:
         """Write the identity to a new file of mode 0600."""
-        write_file(Path(path), _FILE_HEADER + self._key.private_bytes_raw().hex().encode() + b"\n")
+        write_key(Path(path), _FILE_HEADER, self._key.private_bytes_raw())
 
     def sign(self, kind: str, body: bytes) -> bytes:
         """Return the signature of a document of this kind."""
@@ -94,6 +90,11 @@ class SignedDocument:
         """Sign a value as a document of this kind."""
         return cls(body, identity.sign(kind, canonical(body)))
 
+    @classmethod
+    def sign_as(cls, identity: Identity, kind: str, document: Document, **more: Json) -> bytes:
+        """Return the JSON of a signed document with the kind's format, its own entries and some more."""
+        return cls.sign(identity, kind, {"format": document_format(kind), **more, **document.to_document()}).to_json()
+
     def verify(self, public: bytes, kind: str) -> Json:
         """Return the body if the signature is valid; raise :class:`FalseClaim` otherwise."""
         verify(public, kind, canonical(self.body), self.signature)
@@ -101,10 +102,16 @@ class SignedDocument:
 
     def read(self, public: bytes, kind: str, *keys: str) -> Fields:
         """Verify the signature, and return the body as an object of the kind's format with exactly these keys."""
-        fields = Fields(self.verify(public, kind), f"the {kind}", "format", *keys)
-        if fields.text("format") != document_format(kind):
+        read = Fields(self.verify(public, kind), f"the {kind}", "format", *keys)
+        if read.text("format") != document_format(kind):
             raise WireError(f"the format of the {kind} must be {document_format(kind)!r}")
-        return fields
+        return read
+
+    def read_as(self, public: bytes, kind: str, wanted: type[D], *more: str) -> tuple[D, Fields]:
+        """Verify the signature, and return the document that :meth:`sign_as` wrote, and all entries."""
+        names = [one.name for one in fields(wanted)]
+        read = self.read(public, kind, *more, *names)
+        return wanted.from_document({name: read[name] for name in names}, f"the {kind}"), read
 
     def to_json(self) -> bytes:
         """Return the canonical JSON."""
@@ -113,8 +120,8 @@ class SignedDocument:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Parse a document without verifying its signature."""
-        fields = Fields(parse(text, "the signed document"), "the signed document", "body", "signature")
-        return cls(fields["body"], hex_bytes(fields.text("signature"), SIGNATURE_SIZE, "the signature"))
+        read = Fields(parse(text, "the signed document"), "the signed document", "body", "signature")
+        return cls(read["body"], hex_bytes(read.text("signature"), SIGNATURE_SIZE, "the signature"))
 
 
 def document_format(kind: str) -> str:
@@ -124,21 +131,6 @@ def document_format(kind: str) -> str:
     'hubbub manifest 2'
     """
     return f"hubbub {kind} 2"
-
-
-def hex_bytes(text: str, size: int, what: str) -> bytes:
-    """Return the bytes of a lower-case hexadecimal string.
-
-    >>> hex_bytes("01ff", 2, "the task")
-    b'\\x01\\xff'
-    """
-    try:
-        data = bytes.fromhex(text)
-    except ValueError:
-        data = b""
-    if data.hex() != text or len(data) != size:
-        raise WireError(f"{what} must have {2 * size} lower-case hexadecimal digits")
-    return data
 
 
 def _message(kind: str, body: bytes) -> bytes:

@@ -9,8 +9,7 @@ so that a restored store does not forget any: what counts is the union of both.
 from hubbub.errors import Problem
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database
-from hubbub.service.task.contract import Contract
-from hubbub.service.task.series import Spending
+from hubbub.service.task.contract import Contract, Spending
 
 LEDGER_TABLE = """ledger (task {blob}, bucket BIGINT, round BIGINT NOT NULL, epoch BIGINT NOT NULL, plan TEXT NOT NULL,
     rounds BIGINT NOT NULL, epsilon DOUBLE PRECISION NOT NULL, delta DOUBLE PRECISION NOT NULL,

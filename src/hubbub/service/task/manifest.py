@@ -7,11 +7,12 @@ that was restored from a backup, or runs twice, cannot deliver the same bucket a
 
 import hashlib
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from hubbub.documents import Fields, Json
+from hubbub.documents import Document, Whole, hex_bytes
 from hubbub.errors import FalseClaim, WireError
-from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
+from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.sealing import MAX_KEY_ID
 from hubbub.wire.bundles import TASK_SIZE
 
 CHUNK_SIZE = 4 << 20
@@ -22,6 +23,7 @@ MAX_BUCKET = 2**53 - 1
 GAP_REASONS = ("restored", "fenced", "expired")
 """Why a shuffler leaves out buckets: its store was restored, the analyzer has other content under the number, or the
 round ended with fewer people than the minimum batch size."""
+Task = Annotated[bytes, TASK_SIZE]
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
@@ -40,48 +42,38 @@ def digest(document: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Document):
     """Buckets that a shuffler will never deliver, and the number of bundles in them as far as it is known."""
 
-    first: int
-    last: int
-    bundles: int
+    first: Annotated[int, Whole(1)]
+    last: Annotated[int, Whole(1)]
+    bundles: Annotated[int, Whole()]
     reason: str
 
     def __post_init__(self) -> None:
         if not 1 <= self.first <= self.last <= MAX_BUCKET or self.bundles < 0 or self.reason not in GAP_REASONS:
             raise WireError("a gap must name a range of buckets, a number of bundles and a known reason")
 
-    def to_document(self) -> dict[str, Json]:
-        """Return the gap as a JSON object."""
-        return {"first": self.first, "last": self.last, "bundles": self.bundles, "reason": self.reason}
-
-    @classmethod
-    def from_document(cls, value: Json) -> Self:
-        """Read a gap from a JSON object."""
-        fields = Fields(value, "the gap", "first", "last", "bundles", "reason")
-        return cls(fields.whole("first"), fields.whole("last"), fields.whole("bundles"), fields.text("reason"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Document):
     """The shuffler's description of a batch."""
 
-    task: bytes
-    bucket: int
-    epoch: int
+    task: Task
+    bucket: Annotated[int, Whole(1)]
+    epoch: Annotated[int, Whole()]
     """The epoch in which the bucket was sealed."""
-    round: int
+    round: Annotated[int, Whole(1)]
     """The round of all its bundles; 1 without a series."""
-    key_id: int
+    key_id: Annotated[int, Whole()]
     """The analyzer's key that all slots are sealed to."""
     key_list: str
     """Digest of the analyzer's key list from which clients took the key."""
-    bundles: int
-    slots: int
+    bundles: Annotated[int, Whole()]
+    slots: Annotated[int, Whole()]
     chunks: tuple[str, ...]
     """The SHA-256 of each chunk, in hexadecimal digits."""
-    sizes: tuple[int, ...]
+    sizes: tuple[Annotated[int, Whole(1)], ...]
     """The number of slots of each chunk."""
     gaps: tuple[Gap, ...] = ()
     """Buckets before this one that were not announced in an earlier manifest and will never be delivered."""
@@ -101,39 +93,15 @@ class Manifest:
 
     def sign(self, identity: Identity) -> bytes:
         """Return the signed manifest."""
-        body: dict[str, Json] = {
-            "format": document_format("manifest"),
-            "batch": self.batch,
-            "task": self.task.hex(),
-            "bucket": self.bucket,
-            "epoch": self.epoch,
-            "round": self.round,
-            "key_id": self.key_id,
-            "key_list": self.key_list,
-            "bundles": self.bundles,
-            "slots": self.slots,
-            "chunks": list(self.chunks),
-            "sizes": list(self.sizes),
-            "gaps": [gap.to_document() for gap in self.gaps],
-        }
-        return SignedDocument.sign(identity, "manifest", body).to_json()
+        return SignedDocument.sign_as(identity, "manifest", self, batch=self.batch)
 
     @classmethod
     def read(cls, document: SignedDocument, shuffler: bytes) -> Self:
         """Verify the shuffler's signature, and read the manifest."""
-        numbers = ("bucket", "epoch", "round", "key_id", "bundles", "slots")
-        fields = document.read(shuffler, "manifest", "batch", "task", *numbers, "key_list", "chunks", "sizes", "gaps")
-        for value in (*fields.texts("chunks"), fields.text("key_list")):
+        found, entries = document.read_as(shuffler, "manifest", cls, "batch")
+        for value in (*found.chunks, found.key_list):
             hex_bytes(value, _DIGEST_SIZE, "a digest in the manifest")
-        found = cls(
-            task=hex_bytes(fields.text("task"), TASK_SIZE, "the task of the manifest"),
-            key_list=fields.text("key_list"),
-            chunks=tuple(fields.texts("chunks")),
-            sizes=tuple(_whole(size) for size in fields.items("sizes")),
-            gaps=tuple(Gap.from_document(gap) for gap in fields.items("gaps")),
-            **{name: fields.whole(name) for name in numbers},
-        )
-        if fields.text("batch") != found.batch:
+        if entries.text("batch") != found.batch:
             raise WireError("the id of the batch in the manifest must be that of its task and bucket")
         return found
 
@@ -150,11 +118,11 @@ def claimed_task(document: SignedDocument) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Document):
     """The analyzer's statement that the result of a bucket is durable."""
 
-    task: bytes
-    bucket: int
+    task: Task
+    bucket: Annotated[int, Whole()]
     state: str
     """``committed`` or ``withheld``."""
     manifest: str
@@ -162,28 +130,17 @@ class Receipt:
 
     def sign(self, identity: Identity) -> bytes:
         """Return the signed receipt."""
-        body: dict[str, Json] = {
-            "format": document_format("receipt"),
-            "batch": batch_id(self.task, self.bucket),
-            "task": self.task.hex(),
-            "bucket": self.bucket,
-            "state": self.state,
-            "manifest": self.manifest,
-        }
-        return SignedDocument.sign(identity, "receipt", body).to_json()
+        return SignedDocument.sign_as(identity, "receipt", self, batch=batch_id(self.task, self.bucket))
 
     @classmethod
     def read(cls, text: bytes, analyzer: bytes, task: bytes, bucket: int) -> Self:
         """Read a receipt; raise unless the analyzer signed it for this bucket."""
-        keys = ("batch", "task", "bucket", "state", "manifest")
-        fields = SignedDocument.from_json(text).read(analyzer, "receipt", *keys)
-        named = (fields.text("batch"), fields.text("task"), fields.whole("bucket"))
-        if named != (batch_id(task, bucket), task.hex(), bucket):
+        found, entries = SignedDocument.from_json(text).read_as(analyzer, "receipt", cls, "batch")
+        if (entries.text("batch"), found.task, found.bucket) != (batch_id(task, bucket), task, bucket):
             raise FalseClaim("the receipt is for another batch")
-        state = fields.text("state")
-        if state not in ("committed", "withheld"):
+        if found.state not in ("committed", "withheld"):
             raise WireError("the state of a receipt must be committed or withheld")
-        return cls(task, bucket, state, fields.text("manifest"))
+        return found
 
     def check(self, manifest: bytes) -> None:
         """Raise unless the receipt is for this manifest."""
@@ -192,60 +149,41 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(Document):
     """The analyzer's statement of the highest bucket of a task that was announced to it."""
 
-    task: bytes
-    bucket: int
+    task: Task
+    bucket: Annotated[int, Whole(0, MAX_BUCKET)]
     """0 before the first."""
 
     def sign(self, identity: Identity) -> bytes:
         """Return the signed counter."""
-        body: dict[str, Json] = {
-            "format": document_format("counter"),
-            "task": self.task.hex(),
-            "bucket": self.bucket,
-        }
-        return SignedDocument.sign(identity, "counter", body).to_json()
+        return SignedDocument.sign_as(identity, "counter", self)
 
     @classmethod
     def read(cls, text: bytes, analyzer: bytes, task: bytes) -> Self:
         """Read a counter; raise unless the analyzer signed it for this task."""
-        fields = SignedDocument.from_json(text).read(analyzer, "counter", "task", "bucket")
-        if fields.text("task") != task.hex() or not 0 <= fields.whole("bucket") <= MAX_BUCKET:
+        found, _ = SignedDocument.from_json(text).read_as(analyzer, "counter", cls)
+        if found.task != task:
             raise FalseClaim("the counter is for another task")
-        return cls(task, fields.whole("bucket"))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class KeysInUse:
+class KeysInUse(Document):
     """The shuffler's statement of the analyzer's keys that undelivered reports of a task are sealed to."""
 
-    task: bytes
-    number: int
+    task: Task
+    number: Annotated[int, Whole(0, MAX_BUCKET)]
     """Increases with every statement; the highest one stands."""
-    keys: tuple[int, ...]
+    keys: tuple[Annotated[int, Whole(0, MAX_KEY_ID)], ...]
     """Ids of the keys of the open bucket and of all undelivered buckets."""
 
     def sign(self, identity: Identity) -> bytes:
         """Return the signed statement."""
-        body: dict[str, Json] = {
-            "format": document_format("keys in use"),
-            "task": self.task.hex(),
-            "number": self.number,
-            "keys": list(self.keys),
-        }
-        return SignedDocument.sign(identity, "keys in use", body).to_json()
+        return SignedDocument.sign_as(identity, "keys in use", self)
 
     @classmethod
     def read(cls, document: SignedDocument, shuffler: bytes) -> Self:
         """Verify the shuffler's signature, and read the statement."""
-        fields = document.read(shuffler, "keys in use", "task", "number", "keys")
-        task = hex_bytes(fields.text("task"), TASK_SIZE, "the task of the statement")
-        return cls(task, fields.whole("number"), tuple(_whole(key) for key in fields.items("keys")))
-
-
-def _whole(value: Json) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise WireError("the numbers in a document must be whole")
-    return value
+        return document.read_as(shuffler, "keys in use", cls)[0]

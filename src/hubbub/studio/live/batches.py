@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.errors import WireError
-from hubbub.results.strings import FORMAT
-from hubbub.service.reader import MAX_TIME
+from hubbub.results.figures import PEOPLE
+from hubbub.results.result import MAX_TIME, table_of
 
 Floats = NDArray[np.float64]
 MAX_CELLS = 8_000_000
@@ -39,7 +39,7 @@ class Figure:
     @property
     def is_share(self) -> bool:
         """True if the value is a number of people, which is shown as a share."""
-        return self.unit == "people"
+        return self.unit == PEOPLE
 
     def to_document(self) -> dict[str, Any]:
         """Return the figure as a JSON object."""
@@ -240,23 +240,22 @@ class BatchSeries:
 
 
 def _shows_strings(result: Mapping[str, Any]) -> bool:
-    estimate = result.get("estimate")
-    return isinstance(estimate, Mapping) and estimate.get("format") == FORMAT
+    schema = result.get("schema")
+    return isinstance(schema, Mapping) and schema.get("kind") == "strings"
 
 
 def _columns(result: Mapping[str, Any]) -> tuple[tuple[Figure, ...], Floats]:
     """Return the figures of a result and their values, standard errors and intervals; counts as shares of people."""
+    columns = table_of(result)
     try:
-        labels = [str(label) for label in result["labels"]]
-        questions = result.get("questions") or [""] * len(labels)
-        units = result.get("units") or ["people"] * len(labels)
-        figures = tuple(Figure(*map(str, one)) for one in zip(questions, labels, units, strict=True))
-        table = np.array([result["values"], result["stderr"], result["low"], result["high"]], np.float64)
+        names = [[one or "" for one in columns[key]] for key in ("question", "item", "unit")]
+        figures = tuple(Figure(*map(str, one)) for one in zip(*names, strict=True))
+        table = np.array([columns[key] for key in COLUMNS], np.float64)
         people = float(max(int(result["people"]), 1))
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise WireError("a committed result must have labels, values, errors and intervals of equal length") from None
-    if table.shape != (len(COLUMNS), len(figures)) or not figures:
-        raise WireError("a committed result must have labels, values, errors and intervals of equal length")
+        raise WireError("a committed result must have figures with values, errors and intervals") from None
+    if not figures:
+        raise WireError("a committed result must have figures with values, errors and intervals")
     if any(len(one.question) > LONGEST_TEXT or len(one.unit) > LONGEST_TEXT for one in figures):
         raise WireError(f"the questions and units of a result must have at most {LONGEST_TEXT} characters")
     shares = np.array([one.is_share for one in figures])

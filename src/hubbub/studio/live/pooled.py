@@ -6,18 +6,16 @@ Batches of one round hold different people. Those of different rounds may hold t
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hubbub.documents import Json
-from hubbub.results.comparisons import pool
-from hubbub.results.counts import LEVEL, Estimate
-from hubbub.results.surveys import SurveyEstimate
-from hubbub.service.estimates import estimate_of
+from hubbub.results.pool import pool
+from hubbub.results.result import Result
+from hubbub.results.strings import StringView
 from hubbub.studio.live.batches import Figure, Floats
 
-AnyEstimate = Estimate | SurveyEstimate
 SHOWN_SHARES = 40
 """Shares of one question that the page draws."""
 LARGEST_FIGURE = 1e60
@@ -30,7 +28,7 @@ class RoundPool:
 
     round: int
     batches: int = 0
-    estimate: AnyEstimate | None = None
+    result: Result | None = None
     left_out: int = 0
     """Batches whose results state too little to be pooled."""
 
@@ -39,10 +37,10 @@ class RoundPool:
 
         One that cannot be pooled is left out, and costs none of the others their place.
         """
-        parts = [part for part in map(_estimate, results) if part is not None]
-        count, total = len(parts), _sum([self.estimate, *parts])
+        parts = [part for part in map(_result, results) if part is not None]
+        count, total = len(parts), _sum([self.result, *parts])
         if total is None:
-            count, total = 0, self.estimate
+            count, total = 0, self.result
             for part in parts:
                 pooled = _sum([total, part])
                 count, total = (count, total) if pooled is None else (count + 1, pooled)
@@ -51,13 +49,13 @@ class RoundPool:
     @property
     def people(self) -> int:
         """Number of people in the pooled batches."""
-        return 0 if self.estimate is None else self.estimate.n
+        return 0 if self.result is None else self.result.n
 
     def to_document(self, question: str) -> dict[str, Any]:
         """Return the pooled figures of a question, counts as shares, with intervals; of many shares the largest."""
         rows: list[Json] = []
-        if self.estimate is not None:
-            figures, table = _figures(self.estimate)
+        if self.result is not None:
+            figures, table = _figures(self.result)
             places = [place for place, one in enumerate(figures) if one.question == question]
             shares = sorted((one for one in places if figures[one].is_share), key=lambda one: -table[one, 0])
             dropped = set(shares[SHOWN_SHARES:])
@@ -77,10 +75,12 @@ def _row(figure: Figure, row: Floats, people: int) -> dict[str, Any]:
     return {**figure.to_document(), **{name: one if math.isfinite(one) else None for name, one in ends}}
 
 
-def _estimate(result: Mapping[str, Any]) -> AnyEstimate | None:
-    """Return the estimate of a batch; None if its result does not state one."""
+def _result(document: Mapping[str, Any]) -> Result | None:
+    """Return the result of a batch; None if its document does not state one."""
     try:
-        return estimate_of(result) if _is_small(result) else None
+        found = Result.from_document(dict(document)) if _is_small(document) else None
+        # Each batch shows other strings, which are not pooled.
+        return None if found is None or isinstance(found.views[0][1], StringView) else found
     except Exception:  # whatever a result states, the others are pooled
         return None
 
@@ -94,24 +94,22 @@ def _is_small(value: object) -> bool:
     return not (isinstance(value, int | float) and LARGEST_FIGURE < abs(value) < math.inf)
 
 
-def _figures(estimate: AnyEstimate) -> tuple[list[Figure], Floats]:
-    """Return the figures of an estimate, and a row with the value and the ends of the interval of each."""
-    if isinstance(estimate, Estimate):
-        figures = [Figure("", label, "people") for label in estimate.labels]
-        return figures, np.column_stack([estimate.values, *estimate.interval(LEVEL)])
-    found = estimate.columns(LEVEL)
-    figures = [Figure(*map(str, one)) for one in zip(found["question"], found["item"], found["unit"], strict=True)]
+def _figures(result: Result) -> tuple[list[Figure], Floats]:
+    """Return the figures of a result, and a row with the value and the ends of the interval of each."""
+    found = result.columns()
+    names = ([one or "" for one in found[key]] for key in ("question", "item", "unit"))
+    figures = [Figure(*map(str, one)) for one in zip(*names, strict=True)]
     return figures, np.column_stack([np.asarray(found[name], np.float64) for name in ("value", "low", "high")])
 
 
-def _sum(parts: Sequence[AnyEstimate | None]) -> AnyEstimate | None:
-    """Return the pooled estimate; None if there is none, or if its shares are no numbers that a page can show.
+def _sum(parts: Sequence[Result | None]) -> Result | None:
+    """Return the pooled result; None if there is none, or if its shares are no numbers that a page can show.
 
     Its guarantee is computed now, so that it does not refer to its parts any more.
     """
     given = [part for part in parts if part is not None]
     try:
-        pooled: AnyEstimate = given[0] if len(given) == 1 else pool(cast(list[Estimate], given))
+        pooled: Result = given[0] if len(given) == 1 else pool(given)
         pooled.guarantee  # noqa: B018 (it replaces the function that refers to all parts)
         figures, table = _figures(pooled)
     except Exception:  # whatever one of them states, the others are pooled

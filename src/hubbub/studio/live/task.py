@@ -9,7 +9,7 @@ import numpy as np
 
 from hubbub.documents import Json
 from hubbub.errors import WireError, check_choice, check_whole
-from hubbub.service.analyzer.gaps import UNKNOWN
+from hubbub.service.analyzer.core import UNKNOWN
 from hubbub.service.reader import describe_gap
 from hubbub.service.task.contract import Contract
 from hubbub.studio.live.batches import LARGEST, LONGEST_TEXT, BatchHead, BatchSeries, is_whole, real

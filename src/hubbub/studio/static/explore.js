@@ -20,7 +20,7 @@ const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
 const NOTHING = { families: [], central: { here: null, by_epsilon: [] }, problem: null };
 const MOST_EPSILON = 20;
-const FEWER_HONEST = 1.25; // that of hubbub.planner.comparison
+const FEWER_HONEST = 1.25; // that of hubbub.planner.search
 
 let outline = NOTHING;
 let shown; // the plan that the page shows: it is what can be taken along, whatever was chosen since
@@ -167,7 +167,7 @@ async function renewed() {
   const note = (what) => timings.push({ what, ms: performance.now() - begun });
   const body = inquiry();
   try {
-    const early = asked('preview', { inquiry: body }, signal);
+    const early = asked('preliminary', { inquiry: body }, signal);
     early.catch(() => {}); // the same trouble comes with the outline, or when it is waited for
     const curves = await ask('outline', body, signal);
     online();
@@ -182,7 +182,7 @@ async function renewed() {
       return;
     }
     note('curves');
-    await preview(early, mine, note);
+    await showEarly(early, mine, note);
     await certify(body, mine, signal, note);
     if (mine !== generation) return;
     $('said').textContent = $('verdict').textContent;
@@ -197,7 +197,7 @@ async function renewed() {
 }
 
 /** Show a first certified plan, which may be a preliminary one. */
-async function preview(early, mine, note) {
+async function showEarly(early, mine, note) {
   const one = await early;
   if (mine !== generation || one.state !== 'certified') return;
   found[one.family] = one;

@@ -1,1 +1,0 @@
-"""The issuer of tokens: signs blinded requests, one per account and task."""
