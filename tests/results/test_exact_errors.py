@@ -7,10 +7,9 @@ import pytest
 from tests.results.exact_errors import Floats, errors, noise_of
 
 import hubbub as hb
-from hubbub.mechanisms.noise import count_noise, fake_noise, pooled_noise
+from hubbub.mechanisms.noise import column_noise, count_noise, fake_noise, pooled_noise
 from hubbub.numeric.intervals import count_interval, critical_count
 from hubbub.numeric.population import CountNoise, population_interval
-from hubbub.results.answers import answer_noise
 
 LAPLACE = hb.Fakes.laplace(2.0, 20)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -99,7 +98,7 @@ def test_answers_to_surveys_have_the_same_error(name: str) -> None:
     labels, n, protocol = SETTINGS[name]
     gain = 1 - 2 * protocol.q
     variance = n * protocol.q * (1 - protocol.q) / gain**2
-    noise = answer_noise(protocol.noise[0], labels, n, variance, gain, category=False, batches=1)
+    noise = column_noise(protocol.noise[0], labels, n, variance, gain, 1)
     for held in (0, n):
         for level in LEVELS[2:]:
             assert missed(noise, n, held, drawn_errors(name, held), level) <= (1 - level) / 2
