@@ -421,7 +421,7 @@ def total_noise(
     if alike and _few(size, shown) and (others := _convolved([shown] * (size - 1))) is not None:
         whole = trimmed(_stretched(shown, size - 1).plus(others.flipped(0)))
         return _error(error, gain * size, whole, slack=1e-6)  # not flipped, and the same if everybody has the label
-    fine = FINE if gain * math.sqrt(variance) <= LITTLE else 1
+    fine = FINE if alike and gain * math.sqrt(variance) <= LITTLE else 1
     places = np.arange(shown.low, shown.high + 1, dtype=np.float64)
     own, whole_error = float(portable.dot((places - shown.mean) ** 2, shown.pmf)), gain**2 * error
     part = min(1.0, whole_error / own) if own > 0 else 1.0
@@ -432,9 +432,7 @@ def total_noise(
         return None if found is None else trimmed(found)
 
     found = among_others(shown)
-    # Flips of those who have the label move the possible errors by a message.
-    slack = 0.5 if alike else fine / 2
-    return _error(error, gain * fine / part if found else gain, found, among_others(full), slack)
+    return _error(error, gain * fine / part if found else gain, found, among_others(full))
 
 
 @functools.lru_cache(64)
