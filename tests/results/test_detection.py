@@ -39,7 +39,7 @@ FAMILIES: dict[str, tuple[hb.Schema, int, hb.Protocol, int]] = {
 
 
 OF_FEW = {
-    f"{name}, {d} labels": (hb.Schema.one_hot(d), n, protocol, 50 if protocol.user_fakes else 0)
+    f"{name}, {d} labels": (hb.Schema.one_hot(d), n, protocol, 50 if protocol.user_fakes else protocol.fixed_fakes)
     for d in (2, 3, 4, 9)
     for name, n, protocol in (
         ("split bits", 20_000, hb.Protocol(0.0025, release="bits")),
@@ -49,6 +49,10 @@ OF_FEW = {
         ("the shuffler's fakes", 1000, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 25))),
         ("Gaussian fakes", 1000, hb.Protocol(0.0, m=hb.Fakes.gaussian(1.5, 12), release="bits")),
         ("users' fakes as split bits", 5000, hb.Protocol(0.0, m=hb.Fakes.poisson(0.01), release="bits")),
+        ("one flip", 300, hb.Protocol(1 / 300, release="bits")),
+        ("a flip in four", 500, hb.Protocol(0.25 / 500, release="bits")),
+        ("a fixed number of fakes as split bits", 200, hb.Protocol(0.0, m=20, release="bits")),
+        ("flips among Laplace fakes", 200, hb.Protocol(0.01, m=hb.Fakes.laplace(8.0, 100), release="bits")),
     )
 }
 FAMILIES |= OF_FEW
@@ -69,7 +73,7 @@ def test_empty_labels_are_rarely_flagged_and_all_intervals_hold(name: str) -> No
 def test_the_interval_of_one_label_covers(name: str) -> None:
     schema, n, protocol, fakes = FAMILIES[name]
     plan = replace(_ANY, schema=schema, protocol=protocol)
-    for held in sorted({0, 1, 7, n // 50, n // 2, n - 3, n}):
+    for held in sorted({0, 1, 7, n // 50, n // 2, 3 * n // 4, n - 3, n}):
         missed = outcome(plan, n, held, fakes, simultaneous=False)[1]
         assert missed <= 0.055, held
 

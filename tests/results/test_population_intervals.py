@@ -9,7 +9,7 @@ import hubbub as hb
 from hubbub.numeric.population import CountNoise, poisson, population_interval, sampled_count
 
 TIMES = 20_000
-COUNTS = (0.0, 0.7, 4.0, 25.0, 95.0, 240.0, 1000.0, 1995.0)
+COUNTS = (0.0, 0.7, 4.0, 25.0, 95.0, 240.0, 1000.0, 1995.0, 2000.0)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -37,6 +37,12 @@ class Distribution:
         """Largest integer that is kept."""
         return self.low + len(self.pmf) - 1
 
+    @property
+    def mean(self) -> float:
+        """The mean of what is kept."""
+        # A view of a reversed list may be summed in another order, and a result that is read again has none.
+        return float(portable.dot(np.arange(self.low, self.high + 1), np.ascontiguousarray(self.pmf)))
+
     def cdf(self, s: int) -> float:
         """Return P[X ≤ s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
         lower, upper = self._sides(s)

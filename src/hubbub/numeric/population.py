@@ -58,6 +58,10 @@ class CountNoise:
     """Mean of that distribution."""
     slack: float = 0.5
     """Half the distance of two possible errors in messages; close to 0 if the distribution has every one of them."""
+    full: Distribution | None = None
+    """Distribution of the error in messages, plus its mean, if everybody has the label; None if it is that of nobody.
+
+    Flips of those who have the label are skewed the other way."""
 
     def __post_init__(self) -> None:
         check_real("variance", self.variance, NON_NEGATIVE)
@@ -67,20 +71,24 @@ class CountNoise:
             check_real("flip", self.flip, PROBABILITY)
         if self.distribution is not None:
             check_type("distribution", self.distribution, Distribution)
+        if self.full is not None:
+            check_type("full", self.full, Distribution)
         check_finite("centre", self.centre)
         check_real("slack", self.slack, NON_NEGATIVE)
 
     def reflected(self, n: int) -> "CountNoise":
         """Return the error of n − X, the estimated number of people without the label."""
         flipped = None if self.distribution is None else self.distribution.flipped(0)
+        full = None if self.full is None else self.full.flipped(0)
         return CountNoise(
             variance=max(0.0, self.variance + n * self.growth),
             gain=self.gain,
             growth=-self.growth,
             flip=None if self.flip is None else min(max(1 - self.flip - self.gain, 0.0), 1.0),
-            distribution=flipped,
-            centre=-self.centre,
+            distribution=flipped if full is None else full,
+            centre=-self.centre if full is None else full.mean,
             slack=self.slack,
+            full=None if full is None else flipped,
         )
 
     @property
