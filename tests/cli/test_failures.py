@@ -65,7 +65,7 @@ def prepare(folder: Path) -> None:
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
     counts = hb.estimate(
         hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")
-    ).question.to_json()
+    ).to_json()
     (folder / "counts.json").write_text(counts)
     (folder / "later.json").write_text(counts)
     (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))

@@ -57,8 +57,8 @@ def test_answers_of_a_file_become_results_by_question(tmp_path: Path, run: Call,
     assert shown.exit_code == table.exit_code == stored.exit_code == 0, (shown.stderr, table.stderr)
     for text in ("question", "dark mode", "no answer", "median", "mean", "MB", "ms"):
         assert text in shown.stdout, text
-    rows = {(row["question"], row["label"]): row for row in csv.DictReader(io.StringIO(table.stdout))}
-    people = int(rows["colour", "red"]["people"])
+    rows = {(row["question"], row["item"]): row for row in csv.DictReader(io.StringIO(table.stdout))}
+    people = int(rows["colour", "red"]["n"])
     assert float(rows["colour", "red"]["value"]) == pytest.approx(people / 3, abs=20)
     assert float(rows["dark mode", "no answer"]["value"]) == pytest.approx(people / 3, abs=20)
     assert rows["memory", "mean"]["unit"] == "MB"

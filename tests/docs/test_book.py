@@ -76,7 +76,7 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 def test_names_that_do_not_exist_are_noticed() -> None:
     assert found("research.notes.formulas.bounds.local_flip")
-    assert found("hubbub.results.labels.Estimate.interval")
+    assert found("hubbub.results.labels.LabelView.interval")
     assert not found("research.notes.formulas.bounds.no_such_bound")
     assert not found("hubbub.no_such_package.verb")
 

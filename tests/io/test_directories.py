@@ -284,7 +284,7 @@ def test_a_batch_of_a_service_pays_for_messages_that_did_not_fit(tmp_path: Path)
         found = hb.tally(read_directory(tmp_path / str(slots), plan))
         stated = hb.achieved_guarantee(found, plan)
         assert stated == with_overflow(whole, plan, slots)
-        assert stated == hb.estimate(found, plan).question.guarantee
+        assert stated == hb.estimate(found, plan).guarantee
         prices.append(stated.delta - whole.delta)
         assert (found + hb.tally(reports(10_000, plan))).slots == slots
     assert 0 < prices[0] < prices[1]

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan = hb.plan_from(hb.Schema.bits(["red", "green"]), 1000, hb.Protocol(0.2), delta=1e-6)
         write_plan(plan, "plan.json")
         people = hb.Collection.from_values([["red"]] * 400 + [[]] * 600, plan.schema)
-        estimate = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan).question
+        estimate = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
         Path("estimate.json").write_text(estimate.to_json(), encoding="utf-8")
         for name, command in COMMANDS.items():
             result = call(*command, "-o", f"{name}.html")

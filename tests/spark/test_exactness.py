@@ -192,7 +192,7 @@ def test_batches_of_a_lake_are_read(spark: Any, tmp_path: Path) -> None:
     same(found, local)
     assert (found.slots, found.smallest_batch) == (local.slots, local.smallest_batch) == (3, plan.n)
     assert found.fewest_fakes == local.fewest_fakes
-    assert hb.estimate(found, plan).question.guarantee == hb.estimate(local, plan).question.guarantee
+    assert hb.estimate(found, plan).guarantee == hb.estimate(local, plan).guarantee
 
 
 def test_several_directories_become_one_batch(spark: Any, tmp_path: Path) -> None:

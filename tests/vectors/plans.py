@@ -29,7 +29,7 @@ PLAN_EDITS: list[tuple[str, Edit]] = [
     *[(f"curve {value}", at("curve", value)) for value in CURVES],
     ("64 points", at("curve", [[i, 0.5] for i in range(64)])),
     ("65 points", at("curve", [[i, 0.5] for i in range(65)])),
-    *[(f"kind {value}", at("schema.form", value)) for value in ("one-hot", "survey", "bits", "at_most", None, 1)],
+    *[(f"kind {value}", at("schema.kind", value)) for value in ("one-hot", "survey", "bits", "at_most", None, 1)],
     *[(f"max_set = {value}", at("schema.max_set", value)) for value in (0, 2, 3, 1.0, "1")],
     *[
         (f"labels {value}", at("schema.labels", value))
