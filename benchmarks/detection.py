@@ -2,7 +2,7 @@
 
 Of the default plans for 10², 10⁴ and 10⁶ labels at ε = 1 and ε = 5 (keys end in ``_1e6_eps5``, for example):
 
-- ``flagged``: probability that ``Estimate.detectable`` flags some label that nobody has, if all have the first one;
+- ``flagged``: probability that ``LabelView.detectable`` flags some label that nobody has, if all have the first one;
 - ``covered``: probability that all simultaneous 95 % intervals hold, the least of three populations: everybody has one
   label; every label is as frequent; each label is half as frequent as the one before.
 

@@ -432,7 +432,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Result",
         {"schema": None},
         InvalidInput,
-        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     ("Result", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("Result", {"counts": ()}, InvalidInput, "counts must be the counts of every attribute of the survey"),

@@ -545,7 +545,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Plan",
         {"schema": ["red"]},
         InvalidInput,
-        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     (
         "Plan",
@@ -638,7 +638,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "plan_from",
         {"schema": 5},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     ("plan_from", {"n": -1}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got -1"),
     (
@@ -663,7 +663,8 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             (
                 {"schema": 5},
                 InvalidInput,
-                "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
+                "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most, .survey or "
+                ".strings",
             ),
             ({"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
             ({"n": (10, 5)}, InvalidInput, "n must be a range with low ≤ high, got (10, 5)"),
@@ -803,7 +804,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "account",
         {"schema": "bits"},
         InvalidInput,
-        "schema must be of type Schema, not str; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not str; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     ("account", {"n": True}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got True"),
     ("account", {"n": 10**11}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 100000000000"),
@@ -833,7 +834,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "calibrate",
         {"schema": None},
         InvalidInput,
-        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     (
         "calibrate",
@@ -990,7 +991,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Ledger.charge_protocol",
         {"schema": 3},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     ("Ledger.charge_protocol", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
     ("Ledger.charge_protocol", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
@@ -1010,7 +1011,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection",
         {"schema": None},
         InvalidInput,
-        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     (
         "Collection",
@@ -1165,7 +1166,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection.from_values",
         {"schema": ["red"]},
         InvalidInput,
-        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     (
         "Collection.from_packed",
@@ -1190,7 +1191,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection.from_packed",
         {"schema": 3},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     ),
     (
         "Collection.concatenate",

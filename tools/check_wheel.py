@@ -20,7 +20,7 @@ CHECKER = Path(__file__).parents[1] / "src" / "hubbub" / "checker"
 FORBIDDEN = ("tests", "research", "examples", "benchmarks", "docs", "fuzz", "tools", "clients")
 """Folders of the repository that a wheel does not contain."""
 
-PUBLIC = ("Budget", "Collection", "Estimate", "Guarantee", "Plan", "Reports", "Schema", "estimate", "plan", "randomize")
+PUBLIC = ("Budget", "Collection", "Guarantee", "Plan", "Reports", "Result", "Schema", "estimate", "plan", "randomize")
 """Names that ``import hubbub`` must offer in an environment without extras."""
 
 ALONE = "import hubbub_verify, sys; assert not [name for name in sys.modules if name.split('.')[0] == 'hubbub']"

@@ -261,7 +261,7 @@ _ORIGINS = {
     "Plan": "hubbub.plan and hubbub.load_plan return one",
     "Protocol": "for example Protocol(0.1)",
     "Reports": "hubbub.randomize returns them",
-    "Schema": "create one with Schema.one_hot, .bits, .at_most or .survey",
+    "Schema": "create one with Schema.one_hot, .bits, .at_most, .survey or .strings",
     "Result": "hubbub.estimate returns one",
     "Tally": "hubbub.tally returns one",
 }

@@ -9,6 +9,7 @@ from hubbub.accountant.theorems import split
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.model.privacy import Budget
 from hubbub.model.protocol import Fakes, Protocol
+from hubbub.model.questions import Choice, Flag
 from hubbub.model.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
@@ -150,3 +151,9 @@ def test_split_bits_take_few_certificates(schema: Schema, n: int | None, q: floa
     smaller = found.protocol.changed(q=found.protocol.q * (0.999 if q is None else 1.0))
     less = account(smaller, schema, found.n if q is None else math.floor(0.999 * found.n), epsilon=budget.epsilon)
     assert found.guarantee.delta <= budget.delta < less.delta
+
+
+def test_surveys_are_planned_and_not_calibrated() -> None:
+    survey = Schema.survey({"colour": Choice(["red", "blue"]), "dark": Flag()})
+    with pytest.raises(InvalidInput, match=r"hubbub\.plan finds that of every question of a survey"):
+        calibrate(survey, 1000, Budget(1.0, 1e-6), release="bits")

@@ -63,9 +63,7 @@ def prepare(folder: Path) -> None:
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
     (folder / "contract.json").write_text('{"contract": {"format": "hubbub contract 2"}, "signatures": {}}')
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
-    counts = hb.estimate(
-        hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")
-    ).to_json()
+    counts = hb.estimate(hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")).to_json()
     (folder / "counts.json").write_text(counts)
     (folder / "later.json").write_text(counts)
     (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))

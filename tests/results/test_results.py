@@ -7,8 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -368,3 +370,22 @@ def test_many_labels() -> None:
     assert low.size == high.size == width
     assert len(json.loads(result.to_json())["table"]["item"]) == width
     assert estimate["77"].value == estimate.values[77]
+
+
+def test_levels_of_any_real_type_are_written() -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(["red", "blue"]), 3, hb.Protocol(0.1), delta=1e-6)
+    counts = hb.tally(hb.randomize(hb.Collection.from_values(["red", "blue", "red"], plan.schema), plan))
+    found = hb.estimate(counts, plan)
+    half: list[Any] = [np.float32(0.5), Fraction(1, 2)]
+    assert [found.to_json(level) for level in half] == [found.to_json(0.5)] * 2
+    single: Any = found
+    with pytest.raises(hb.InvalidInput, match="a list of results, not a single one"):
+        hb.pool(single)
+
+
+def test_only_shares_of_labels_have_a_power() -> None:
+    strings = hb.plan_from(
+        hb.Schema.strings(), 1000, hb.Protocol(0, m=hb.Fakes.laplace(2.0, 35), release="strings"), epsilon=1.0
+    )
+    with pytest.raises(hb.InvalidInput, match="be one of labels without named questions"):
+        hb.compare_power(strings, 0.2, 0.3)

@@ -88,7 +88,8 @@ def draft(
     max_q: float = 0.5,
 ) -> Calibrated:
     """Return the result of :func:`calibrate`, its guarantee without the attack: for the trials of a search."""
-    check_type("schema", schema, Schema)
+    if check_type("schema", schema, Schema).named:
+        reject("schema", "have one noise for all labels; hubbub.plan finds that of every question of a survey")
     check_type("budget", budget, Budget)
     check_choice("trust", trust, TRUST_MODELS)
     limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))

@@ -46,7 +46,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         return
     if declared and not declared.startswith("hubbub plan "):
         raise WireError(f"{file} must be a plan, a contract or a file of reports, but its format is {declared!r}")
-    with screen.waiting("recomputing the claims of the plan"):
+    with naming(file), screen.waiting("recomputing the claims of the plan"):
         plan = load_plan(text)
     rows = [*words.described_plan(plan), ("checked", "all claims recomputed")]
     screen.show({"file": "plan", **screen.plan_record(plan)}, rows, as_json=as_json)

@@ -182,7 +182,8 @@ def least_epsilon(request: Request, target: Target, lowest: float = 0.0) -> tupl
     line = _Line(lambda e: replace(request, budget=Budget(e, delta)), target)
     if lowest and line.expected(lowest) <= laplace_factor() * wanted and line.excess(lowest) <= 0:
         return lowest, line.plans[lowest]
-    guess = max(min(1.01 * math.sqrt(2) * request.schema.distance / max(wanted, 1e-300), 10.0), lowest)
+    central = math.sqrt(2) * request.schema.distance / max(wanted, 1e-300)
+    guess = max(min(central if target.name == "margin" else 1.01 * central, 10.0), lowest)
     least = line.least(guess, MAX_EPSILON, relative=0.002, bottom=lowest)
     if math.isinf(least):
         raise Infeasible(

@@ -751,7 +751,8 @@ def compare_power(
     somewhat more cautious than this. ``significance`` is that of one label by itself: 0.05/d is a cautious one for
     d labels that are compared together, as :func:`compare` does, and 0.05/(d·J) for J questions.
     """
-    check_type("plan", plan, Plan)
+    if check_type("plan", plan, Plan).schema.named or plan.schema.text is not None:
+        reject("the plan", f"be one of labels without named questions, got {plan.schema}")
     shares = check_real("share_a", share_a, PROBABILITY), check_real("share_b", share_b, PROBABILITY)
     significance = check_real("significance", significance, OPEN_UNIT)
     sizes = (

@@ -99,7 +99,8 @@ class Figure:
         level = check_real("level", level, OPEN_UNIT)
         if of not in self.covers:
             instead = "; use the mean" if self.name == "sum" else ""
-            raise Infeasible(f"a sample does not tell the {self.name} of a population{instead}")
+            what = "sum" if self.name == "sum" else "number of people who hold a string"
+            raise Infeasible(f"a sample does not tell the {what} of a population{instead}")
         return self.ends(level, of)
 
     def to_document(self, level: float = LEVEL) -> dict[str, Json]:

@@ -41,6 +41,8 @@ def pool(results: Iterable[Pooled]) -> Pooled:
     >>> both.values.tolist(), both.n, round(float(both.stderr[0]), 4)
     ([80.0], 150, 4.2426)
     """
+    if isinstance(results, Result):
+        reject("results", "be a list of results, not a single one")
     parts: list[Any] = list(check_items("results", results, "be a list of results"))
     if not parts:
         reject("results", "contain at least one result")

@@ -273,7 +273,8 @@ class Result(Table):
         For scales, ``distributions`` has the share of people below every edge; for strings, ``other`` how many people
         hold one that is not shown, or none.
         """
-        found, only = self._rows(check_real("level", level, OPEN_UNIT), simultaneous), self.views[0][1]
+        level = check_real("level", level, OPEN_UNIT)
+        found, only = self._rows(level, simultaneous), self.views[0][1]
         return {
             **self.about(),
             "level": level,
