@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from hubbub.documents import Document, Whole, check_fields, hex_bytes
+from hubbub.documents import Document, Whole, hex_bytes
 from hubbub.errors import FalseClaim, WireError
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.sealing import MAX_KEY_ID
