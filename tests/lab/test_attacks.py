@@ -271,6 +271,7 @@ def test_page_is_self_contained() -> None:
     assert sum(len(one.pictures) for one in everything) == 7
 
 
+@pytest.mark.long
 def test_figures_are_repeatable() -> None:
     found = attacks.pictures(trials=100)
     again = attacks.demonstrate("batches", trials=100, entropy=stream(attacks.SEED))

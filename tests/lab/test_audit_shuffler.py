@@ -142,6 +142,7 @@ def test_library_shuffler_passes_at_every_point() -> None:
     assert stats.kstest(p, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_tags_are_legal_and_distinct() -> None:
     for kind, name in POINTS:
         plan = plan_of(kind, name)
