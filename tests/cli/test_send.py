@@ -55,8 +55,8 @@ def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: 
     wait_until(lambda: bool(live.results()), "the batch")
     found = live.results()[0]
     assert found["people"] >= 200
-    assert found["labels"] == ["news", "mail", "maps"]
-    assert abs(found["values"][2]) < 6 * found["stderr"][2]
+    assert found["table"]["item"] == ["news", "mail", "maps"]
+    assert abs(found["table"]["value"][2]) < 6 * found["table"]["stderr"][2]
 
 
 @pytest.mark.long

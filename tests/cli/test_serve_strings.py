@@ -80,7 +80,7 @@ def test_send_and_read_strings(tmp_path: Path, run: Call) -> None:
         )
         assert read.exit_code == 0, read.stderr
         rows = list(csv.DictReader(read.stdout.splitlines()))
-        assert {row["label"]: round(float(row["value"])) for row in rows} == {"=1+1": 40, "köln": 30}
+        assert {row["item"]: round(float(row["value"])) for row in rows} == {"=1+1": 40, "köln": 30}
         table = run("results", live.address("analyzer", "results"), "--token", str(tmp_path / "token"))
         assert "köln" in table.stdout
 

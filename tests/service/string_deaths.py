@@ -222,7 +222,8 @@ class StringDeaths:
         for result in results:
             assert result["state"] == "committed"
             assert result["rejected"] == {}
-            numbers = {one["string"]: one["number"] + 1 for one in result["estimate"]["counts"]}
+            (shown,) = result["counts"]
+            numbers = {one: number + 1 for one, number in zip(shown["strings"], shown["numbers"], strict=True)}
             assert sum(numbers.values()) == result["people"]
             counted.update(numbers)
         assert sum(result["people"] for result in results) == counts["committed"]

@@ -211,7 +211,7 @@ def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: P
         expected = hb.estimate(counts, plan).question
         assert (found["state"], found["people"], found["messages"]) == ("committed", 30, len(sent)), name
         assert found["table"]["value"] == expected.values.tolist(), name
-        assert found["stderr"] == expected.stderr.tolist(), name
+        assert found["table"]["stderr"] == expected.stderr.tolist(), name
         stated = hb.Guarantee.from_document(found["guarantee"])
         assert stated == system.contract.with_overflow(hb.achieved_guarantee(counts, plan)), name
         system.shut()

@@ -79,7 +79,7 @@ def covered(live: LiveSystem, plan: Plan, generator: np.random.Generator) -> tup
     result = collect(live, contract, [sum(1 << i for i in one) for one in chosen])
     assert (result["state"], result["people"], result["rejected"]) == ("committed", N, {})
     truth = np.bincount(np.concatenate([np.array(one, int) for one in chosen]), minlength=schema.width)
-    low, high = np.array(result["low"]), np.array(result["high"])
+    low, high = np.array(result["table"]["low"]), np.array(result["table"]["high"])
     return int(((low <= truth) & (truth <= high)).sum()), schema.width
 
 

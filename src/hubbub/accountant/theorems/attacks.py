@@ -180,7 +180,9 @@ def _aligned(*some: Distribution) -> list[Floats]:
     [[0.0, 1.0], [0.5, 0.5]]
     """
     first, last = min(one.low for one in some), max(one.high for one in some)
-    return [np.pad(one.pmf, (one.low - first, last - one.high)) for one in some]
+    beyond = [(one.low - first, last - one.high) for one in some]
+    # A copy of a reversed array would be summed in another order, and last digits are part of plan ids.
+    return [np.pad(one.pmf, ends) if any(ends) else one.pmf for one, ends in zip(some, beyond, strict=True)]
 
 
 def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
