@@ -86,9 +86,10 @@ element('question').addEventListener('submit', async (event) => {
 /** Show the last released batch. */
 async function watch() {
   const result = await fetch('/results.json').then((response) => response.json()).catch(() => null);
-  if (result?.values) {
+  if (result?.table) {
     element('collection').textContent = `The last batch has ${result.people} people.`;
-    show('results', result.labels.map((label, i) => [label, result.values[i].toFixed(0), `${result.low[i].toFixed(0)} to ${result.high[i].toFixed(0)}`]));
+    const { item, value, low, high } = result.table;
+    show('results', item.map((label, i) => [label, value[i].toFixed(0), `${low[i].toFixed(0)} to ${high[i].toFixed(0)}`]));
   }
   setTimeout(watch, 2000);
 }
