@@ -757,8 +757,14 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"precision": "1%"}, "precision must be a number in (0, 1), got '1%'"),
             ({"stderr": 0.0}, "stderr must be finite and above 0, got 0.0"),
             ({"margin": 0.0}, "margin must be finite and above 0, got 0.0"),
-            ({"stderr": 5.0}, "stderr must be given with n; give precision, a share of n, to find n"),
-            ({"margin": 5.0}, "margin must be given with n; give points, a share of n, to find n"),
+            (
+                {"stderr": 5.0},
+                "stderr must be given with a number of people; to find that, precision takes a share of it instead",
+            ),
+            (
+                {"margin": 5.0},
+                "margin must be given with a number of people; to find that, points takes a share of it instead",
+            ),
         )
     ),
     (

@@ -151,7 +151,7 @@ def _least_people(request: Request, target: Target) -> Plan:
     """Return the plan with the smallest n, within 1 %, that reaches a target."""
     if target.people is None:
         other = "points" if target.name == "margin" else "precision"
-        reject(target.name, f"be given with n; give {other}, a share of n, to find n")
+        reject(target.name, f"be given with a number of people; to find that, {other} takes a share of it instead")
     line = _Line(lambda n: replace(request, n=max(1, math.floor(n))), target)
     noise = central_stderr(request.schema, request.budget, request.rounds)
     for _ in range(4):  # the error of the noise depends on n, often little
